@@ -1,0 +1,61 @@
+# `make` alone lists the verbs. Everything runs in .venv, which `setup` makes from requirements.lock.
+SHELL := bash
+PY := .venv/bin/python
+READY := .venv/.ready
+
+# Spark's workers must be the Python that has our packages, not whatever python3 is on PATH.
+export PYSPARK_PYTHON := $(CURDIR)/$(PY)
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format bench bench-windows faults conformance lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from the lock (needs Python 3.10+ and Java 17+)
+
+$(READY): requirements.lock pyproject.toml tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+demo: setup ## a disordered stream, a live table, an HTML report
+	.venv/bin/slackwater demo
+
+test: setup ## all tests: first what needs no Spark, then the rest
+	$(PY) -m pytest -q -m "not spark"
+	$(PY) -m pytest -q -m spark
+
+test-fast: setup ## only what needs no Spark: the meaning and the kernels
+	$(PY) -m pytest -q -m "not spark and not slow"
+
+lint: setup ## style, types, layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+format: setup ## rewrite the code in the house style
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: setup ## all benchmarks
+	$(PY) -m benchmarks
+
+bench-windows: setup ## sliding windows: Slackwater beside native Structured Streaming
+	$(PY) -m benchmarks windows
+
+faults: setup ## kill a query at every durable step, restart it, compare the output
+	$(PY) -m pytest -q -m faults
+
+conformance: setup ## rewrite docs/conformance.md from the marks in the tests
+	$(PY) tools/conformance.py
+
+lock: ## resolve requirements.lock again (needs uv)
+	uv pip compile --universal --python-version 3.10 --no-header --no-annotate --no-emit-index-url \
+	  --extra spark --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove .venv and all that was generated
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis build dist
+	rm -rf spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,57 @@
+"""Slackwater: window queries over out-of-order streams, on Spark Structured Streaming.
+
+``import slackwater as sw`` does not import PySpark; the names that need it load on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import (
+    AnalysisError,
+    CheckpointError,
+    ExecutionError,
+    LateRowError,
+    SetupError,
+    SlackwaterError,
+)
+from slackwater.model.policy import BoundedDelay, BoundedRows, MaxDelay, Ordered, Punctuated
+from slackwater.surface.windows import window
+
+if TYPE_CHECKING:
+    from slackwater.engine.handle import StreamingQuery
+    from slackwater.sources.read_stream import readStream
+    from slackwater.sources.replay import replay
+    from slackwater.surface.session import session
+    from slackwater.surface.source import stream
+    from slackwater.surface.start import start
+    from slackwater.surface.stream import Stream
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "session": "slackwater.surface.session",
+    "stream": "slackwater.surface.source",
+    "start": "slackwater.surface.start",
+    "readStream": "slackwater.sources.read_stream",
+    "replay": "slackwater.sources.replay",
+    "Stream": "slackwater.surface.stream",
+    "StreamingQuery": "slackwater.engine.handle",
+}
+
+__all__ = [
+    "AnalysisError", "BoundedDelay", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
+    "MaxDelay", "Ordered", "Punctuated", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
+    "readStream", "replay", "session", "start", "stream", "window",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'slackwater' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""How it runs on Spark: the micro-batch loop, partition-group tasks, state runs, manifests."""

@@ -1,0 +1,480 @@
+"""Expressions, analysed by Spark against an empty frame of the schema.
+
+With ``expression_text`` the only place that touches Spark's JVM for expressions. What comes out are
+plain values: SQL text that Spark reads back as the same expression, Spark's result type, and the
+same expression for the column engine where a faithful translation exists.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.expression_text import Printer, Replace, ident, quoted
+from slackwater.errors import AnalysisError
+from slackwater.kernels.translate import NotTranslatable, translate
+from slackwater.kernels.translate.shifts import shift_of
+from slackwater.model.aggregate import PRIMITIVES, Primitive
+from slackwater.model.schema import Expr, Field, Named
+from slackwater.model.time import TimeColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_FUNCTIONS = {
+    "Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Average": "avg",
+    "VariancePop": "var_pop", "VarianceSamp": "var_samp",
+    "StddevPop": "stddev_pop", "StddevSamp": "stddev_samp",
+    "BoolAnd": "bool_and", "BoolOr": "bool_or", "MaxBy": "max_by", "MinBy": "min_by",
+    "CountIf": "count",
+}  # fmt: skip
+# aggregates for which a repeated value makes no difference
+_IDEMPOTENT = ("min", "max", "bool_and", "bool_or")
+_PLAN_NODES = {
+    "Generate": "it makes several rows of one (a generator such as explode)",
+    "Window": "it needs other rows (a window function)",
+    "Aggregate": "it is an aggregate: use groupBy(..., sw.window(...)).agg(...)",
+    "Expand": "it puts a row into several groups (Spark's window, cube or rollup)",
+}
+
+
+def fields_of(schema: StructType) -> tuple[Field, ...]:
+    """The columns of a Spark schema."""
+    return tuple(Field(f.name, type_name(f.dataType), f.nullable) for f in schema.fields)
+
+
+def struct_of(fields: Sequence[Field]) -> StructType:
+    """The Spark schema of columns."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(f.name, data_type(f.type), f.nullable) for f in fields])
+
+
+def type_name(kind: DataType) -> str:
+    """Spark's ``simpleString``, with field names quoted where they would not be read back."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        inner = (f"{_plain_or_quoted(f.name)}:{type_name(f.dataType)}" for f in kind.fields)
+        return f"struct<{','.join(inner)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{type_name(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{type_name(kind.keyType)},{type_name(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def data_type(name: str) -> DataType:
+    """The Spark type of a type's name."""
+    from pyspark.sql.types import DataType
+
+    return DataType.fromDDL(name)
+
+
+def _plain_or_quoted(name: str) -> str:
+    return name if name.isascii() and name.isidentifier() else quoted(name)
+
+
+class Analyser:
+    """Analyses expressions in one session, whose ANSI setting and time zone it keeps."""
+
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
+        self.ansi = str(spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+        self.zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        self._frames: dict[tuple[Field, ...], DataFrame] = {}
+
+    @cached_property
+    def _printer(self) -> Printer:
+        context = self._spark.sparkContext
+        return Printer(context._jvm, context._gateway)
+
+    def columns(
+        self, fields: Sequence[Field], exprs: Sequence[Column | str], star_ok: bool = True
+    ) -> tuple[Named, ...]:
+        """What ``select(*exprs)`` gives on rows of ``fields``; text is read as in selectExpr."""
+        if not star_ok and any(isinstance(e, str) and e.strip() == "*" for e in exprs):
+            raise AnalysisError(
+                "BAD_EXPRESSION", "'*' is not one column", hint="name the columns", expression="*"
+            )
+        frame = self._frame(fields)
+        with self._errors(fields, exprs):
+            plan = frame.select(*self._inputs(fields, exprs))._jdf.queryExecution().analyzed()
+        lists = self._projects(plan)
+        replace = self._inlined(lists[1:])
+        named = []
+        for item in lists[0]:
+            node = item.child() if "Alias" in self._printer.kinds(item) else item
+            named.append((str(item.name()), self._printer.text(node, replace), _type(node)))
+        self._check(fields, [(sql, type) for _, sql, type in named])
+        return tuple(Named(n, self._expr(sql, type, fields)) for n, sql, type in named)
+
+    def condition(self, fields: Sequence[Field], condition: Column | str) -> Expr:
+        """A condition over rows of ``fields``."""
+        (named,) = self.columns(fields, [condition], star_ok=False)
+        if named.expr.type != "boolean":
+            raise AnalysisError(
+                "BAD_EXPRESSION",
+                f"the condition {named.expr.sql} is of type {named.expr.type}, not boolean",
+                hint="compare it with something",
+                expression=named.expr.sql,
+                type=named.expr.type,
+            )
+        return named.expr
+
+    def aggregates(
+        self,
+        fields: Sequence[Field],
+        keys: Sequence[Column | str],
+        aggs: Sequence[Column | str],
+    ) -> tuple[tuple[Named, ...], tuple[Primitive, ...], tuple[Named, ...]]:
+        """Cut aggregate columns into primitives and expressions over them and the keys.
+
+        The primitives are named ``_a0``, ``_a1``...; the outputs speak of these and of the keys.
+        """
+        frame = self._frame(fields)
+        with self._errors(fields, [*keys, *aggs]):
+            grouped = frame.groupBy(*self._inputs(fields, keys))
+            inputs = self._inputs(fields, aggs)
+            plan = grouped.agg(*inputs)._jdf.queryExecution().analyzed()
+        if plan.nodeName() != "Aggregate" or plan.child().nodeName() != "LogicalRDD":
+            raise self._plan_error(plan)
+        grouping = _items(plan.groupingExpressions())
+        items = _items(plan.aggregateExpressions())
+        named_keys = self._keys(fields, items[: len(grouping)])
+        cutter = _Cutter(self._printer, grouping, [k.name for k in named_keys])
+        cut = [
+            (str(item.name()), *cutter.output(item))
+            for item in items[len(grouping) :]
+        ]
+        arguments = [pair for call in cutter.calls for pair in call.args]
+        self._check(fields, arguments)
+        primitives = tuple(
+            Primitive(
+                call.name,
+                call.function,
+                tuple(self._expr(sql, type, fields) for sql, type in call.args),
+                call.type,
+            )
+            for call in cutter.calls
+        )
+        inside = tuple(Field(k.name, k.expr.type) for k in named_keys)
+        inside += tuple(Field(p.name, p.type) for p in primitives)
+        self._check(inside, [(sql, type) for _, sql, type in cut])
+        outputs = tuple(Named(n, self._expr(sql, type, inside)) for n, sql, type in cut)
+        return named_keys, primitives, outputs
+
+    def monotone(
+        self,
+        fields: Sequence[Field],
+        named: Named,
+        times: Sequence[TimeColumn],
+        range: int | None = None,
+    ) -> tuple[str, int] | None:
+        """(progressing input column, shift in ticks) if ``named`` is that column moved by a constant.
+
+        The shift is between the input's *time* and the output's: a row of an aggregate has the time
+        ``window.end`` − 1 tick, so ``window.end`` is moved by 1 and ``window.start`` by 1 − ``range``.
+        """
+        kinds = {t.name: t.kind for t in times}
+        types = {f.name: f.type for f in fields}
+        return shift_of(named.expr.sql, types, kinds, range, ansi=self.ansi, zone=self.zone)
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _keys(self, fields: Sequence[Field], items: Sequence[Any]) -> tuple[Named, ...]:
+        named = []
+        for item in items:
+            node = item.child() if "Alias" in self._printer.kinds(item) else item
+            sql = self._printer.text(node, _nothing)
+            named.append((str(item.name()), sql, _type(node)))
+        self._check(fields, [(sql, type) for _, sql, type in named])
+        seen: set[str] = set()
+        for name, sql, _ in named:
+            if name.lower() in seen or _is_internal(name):
+                raise AnalysisError(
+                    "BAD_EXPRESSION",
+                    f"the group column {sql} cannot have the name '{name}'",
+                    hint="give it another name with .alias(...)",
+                    name=name,
+                )
+            seen.add(name.lower())
+        return tuple(Named(n, self._expr(sql, type, fields)) for n, sql, type in named)
+
+    def _frame(self, fields: Sequence[Field]) -> DataFrame:
+        key = tuple(fields)
+        if key not in self._frames:
+            if len(self._frames) > 64:
+                self._frames.clear()
+            self._frames[key] = self._spark.createDataFrame([], struct_of(fields))
+        return self._frames[key]
+
+    def _inputs(self, fields: Sequence[Field], exprs: Sequence[Column | str]) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        names = {f.name.lower(): f.name for f in fields}
+        columns = []
+        for e in exprs:
+            if not isinstance(e, str):
+                columns.append(e)
+            elif e.lower() in names:
+                columns.append(F.col(quoted(names[e.lower()])))
+            else:
+                columns.append(F.expr(e))
+        return columns
+
+    def _projects(self, plan: Any) -> list[list[Any]]:
+        """The projections above the frame, top first: several if one column names another."""
+        lists = []
+        while plan.nodeName() == "Project":
+            lists.append(_items(plan.projectList()))
+            plan = plan.child()
+        if not lists or plan.nodeName() != "LogicalRDD":
+            raise self._plan_error(plan)
+        return lists
+
+    def _inlined(self, lists: Sequence[Sequence[Any]]) -> Replace:
+        """Puts the expressions of lower projections in place of their names."""
+        inner: dict[int, Any] = {}
+        for items in lists:
+            for item in items:
+                if "Alias" in self._printer.kinds(item):
+                    inner[ident(item)] = item.child()
+
+        def replace(node: Any) -> str | None:
+            if inner and "AttributeReference" in self._printer.kinds(node):
+                child = inner.get(ident(node))
+                if child is not None:
+                    return self._printer.text(child, replace)
+            return None
+
+        return replace
+
+    def _expr(self, sql: str, type: str, fields: Sequence[Field]) -> Expr:
+        columns = {f.name: f.type for f in fields}
+        try:
+            done = translate(sql, columns, ansi=self.ansi, zone=self.zone)
+        except NotTranslatable as reason:
+            return Expr(sql, type, None, str(reason))
+        if done.type != type:
+            return Expr(sql, type, None, f"taken for {done.type}, but Spark says {type}")
+        return Expr(sql, type, done.duck)
+
+    def _check(self, fields: Sequence[Field], texts: Sequence[tuple[str, str]]) -> None:
+        """Each text must be read back by Spark as the same expression."""
+        names = {quoted(f.name) for f in fields}
+        texts = [t for t in texts if t[0] not in names]
+        if not texts:
+            return
+        from pyspark.sql import functions as F
+        from pyspark.errors import PySparkException
+
+        failed: Exception | None = None
+        again: list[tuple[str, str]] = []
+        try:
+            with _quiet():
+                columns = [F.expr(sql).alias(f"c{i}") for i, (sql, _) in enumerate(texts)]
+                plan = self._frame(fields).select(*columns)._jdf.queryExecution().analyzed()
+            items = [item.child() for item in _items(plan.projectList())]
+            again = [(self._printer.text(item, _nothing), _type(item)) for item in items]
+        except PySparkException as error:
+            failed = error
+        if again == list(texts):
+            return
+        if failed is not None and len(texts) > 1:
+            for one in texts:
+                self._check(fields, [one])
+        sql = next((t[0] for t, a in zip(texts, again, strict=False) if t != a), texts[0][0])
+        raise AnalysisError(
+            "BAD_EXPRESSION",
+            f"the expression {sql} cannot be written down and read again",
+            hint="compute it on the DataFrame, before sw.stream(...)",
+            expression=sql,
+        ) from failed
+
+    def _plan_error(self, plan: Any) -> AnalysisError:
+        node = plan
+        while node.nodeName() == "Project":
+            node = node.child()
+        if node.nodeName() == "Aggregate" and node.child().nodeName() != "LogicalRDD":
+            node = node.child()
+            while node.nodeName() in ("Project", "Filter"):
+                node = node.child()
+        why = _PLAN_NODES.get(node.nodeName(), "it needs more than the row itself")
+        if node.nodeName() == "LogicalRDD":
+            why = "Spark's own window functions do not go with ours: use sw.window(...)"
+        return AnalysisError(
+            "UNSUPPORTED_EXPRESSION",
+            f"the expression is not computed from the row alone: {why}",
+            hint="compute it on the DataFrame, before sw.stream(...), or use Slackwater's operator",
+        )
+
+    @contextmanager
+    def _errors(self, fields: Sequence[Field], exprs: Sequence[Column | str]) -> Iterator[None]:
+        """Spark's analysis errors as ours."""
+        from pyspark.errors import PySparkException
+
+        try:
+            with _quiet():
+                yield
+        except PySparkException as error:
+            raise _translated(error, fields, exprs) from error
+
+
+class _Call:
+    """An aggregate call; ``args`` are (SQL, type)."""
+
+    def __init__(self, name: str, function: str, args: tuple[tuple[str, str], ...], type: str):
+        self.name, self.function, self.args, self.type = name, function, args, type
+
+
+class _Cutter:
+    """Cuts aggregate expressions into calls."""
+
+    def __init__(self, printer: Printer, grouping: Sequence[Any], names: Sequence[str]):
+        self._printer = printer
+        self._grouping = list(zip(grouping, names, strict=True))
+        self.calls: list[_Call] = []
+
+    def output(self, item: Any) -> tuple[str, str]:
+        """SQL over the calls' and keys' names, and its type."""
+        node = item.child() if "Alias" in self._printer.kinds(item) else item
+        return self._printer.text(node, self._replace), _type(node)
+
+    def _replace(self, node: Any) -> str | None:
+        if "AggregateExpression" in self._printer.kinds(node):
+            return quoted(self._call(node))
+        if "Literal" in self._printer.kinds(node):
+            return None
+        for expression, name in self._grouping:
+            if node.semanticEquals(expression):
+                return quoted(name)
+        return None
+
+    def _call(self, node: Any) -> str:
+        function = node.aggregateFunction()
+        kinds = self._printer.kinds(function)
+        name = next((_FUNCTIONS[k] for k in kinds if k in _FUNCTIONS), None)
+        pretty = str(function.prettyName())
+        if name is None or pretty.startswith("try_"):
+            raise _unsupported(pretty)
+        if node.isDistinct() and name not in _IDEMPOTENT:
+            raise _unsupported(f"{pretty}(DISTINCT ...)")
+        args = [
+            (self._printer.text(child, _nothing), _type(child), child)
+            for child in _items(function.children())
+        ]
+        if "BoolAnd" in kinds or "BoolOr" in kinds or "CountIf" in kinds:
+            child = function.child()
+            args = [(self._printer.text(child, _nothing), _type(child), child)]
+        pairs = [(sql, type) for sql, type, _ in args]
+        if "CountIf" in kinds:
+            pairs = [(f"CASE WHEN {pairs[0][0]} THEN 1 END", "int")]
+        elif name == "count":
+            constant = [
+                c.foldable() and not c.nullable() and "Literal" in self._printer.kinds(c)
+                for _, _, c in args
+            ]
+            pairs = [p for p, c in zip(pairs, constant, strict=True) if not c]
+        elif name in ("max_by", "min_by") and len(pairs) != 2:
+            raise _unsupported(f"{pretty} with {len(pairs)} arguments")
+        if node.filter().isDefined():
+            only = self._printer.text(node.filter().get(), _nothing)
+            pairs = _filtered(name, pairs, only)
+        return self._known(name, tuple(pairs), _type(node))
+
+    def _known(self, function: str, args: tuple[tuple[str, str], ...], type: str) -> str:
+        for call in self.calls:
+            if (call.function, call.args) == (function, args):
+                return call.name
+        name = f"_a{len(self.calls)}"
+        self.calls.append(_Call(name, function, args, type))
+        return name
+
+
+def _filtered(
+    function: str, args: Sequence[tuple[str, str]], only: str
+) -> list[tuple[str, str]]:
+    """Arguments that are null where the FILTER clause does not hold: every primitive skips nulls.
+
+    ``max_by`` and ``min_by`` skip a null of their second argument.
+    """
+    if not args:
+        return [(f"CASE WHEN {only} THEN 1 END", "int")]
+    at = 1 if function in ("max_by", "min_by") else 0
+    return [
+        (f"CASE WHEN {only} THEN {sql} END", type) if i == at else (sql, type)
+        for i, (sql, type) in enumerate(args)
+    ]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps PySpark from logging an error that is raised anyway, with its whole stack."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _nothing(node: Any) -> str | None:
+    return None
+
+
+def _is_internal(name: str) -> bool:
+    return name.lower().startswith("_a") and name[2:].isdigit()
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+def _type(node: Any) -> str:
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    return type_name(_parse_datatype_json_string(node.dataType().json()))
+
+
+def _unsupported(name: str) -> AnalysisError:
+    return AnalysisError(
+        "UNSUPPORTED_AGGREGATE",
+        f"the aggregate function {name} is not supported",
+        hint=f"use one of: {', '.join(PRIMITIVES)}, count_if",
+        function=name,
+        supported=", ".join(PRIMITIVES),
+    )
+
+
+def _translated(
+    error: Any, fields: Sequence[Field], exprs: Sequence[Column | str]
+) -> AnalysisError:
+    condition = error.getCondition() or ""
+    parameters: Mapping[str, str] = error.getMessageParameters() or {}
+    known = ", ".join(f.name for f in fields)
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        name = parameters.get("objectName", "?").replace("`", "")
+        return AnalysisError(
+            "COLUMN_NOT_FOUND", f"there is no column '{name}'",
+            hint=f"use one of: {known}", name=name,
+        )  # fmt: skip
+    if condition.startswith("MISSING_ATTRIBUTES"):
+        return AnalysisError(
+            "BAD_EXPRESSION",
+            f"the expression uses a column of another DataFrame: {parameters.get('missingAttributes', '?')}",
+            hint=f'name the column as F.col("...") instead of df.column; there are: {known}',
+        )
+    text = "; ".join(str(e) for e in exprs)
+    first = str(error).strip().splitlines()[0]
+    return AnalysisError(
+        "BAD_EXPRESSION",
+        f"Spark does not accept {text}: {first}",
+        hint=f"the columns are: {known}",
+        expression=text,
+        spark=condition,
+    )

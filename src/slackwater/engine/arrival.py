@@ -1,0 +1,104 @@
+"""What the order of arrival tells of a chunk of rows: tails, delays inside the batch, broken order.
+
+Only sources with ``order`` come here. Delays are found inside the rows of one task; across tasks the newest
+time of earlier batches counts, so a source read by several tasks at once may learn of a delay one batch
+later than with one task, never of a smaller one in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slackwater.model.node import Source
+from slackwater.semantics.settings import Settings
+from slackwater.semantics.summary import Order, PartitionSummary, SourceSummary
+
+if TYPE_CHECKING:
+    from slackwater.engine.low_level import Judged
+
+
+def arrival_summaries(
+    source: Source,
+    settings: Sequence[Settings],
+    table: pa.Table,
+    data: NDArray[np.bool_],
+    codes: NDArray[np.int64],
+    names: Sequence[str],
+    judged: Sequence[Judged],
+    state: Mapping[str, Any],
+) -> SourceSummary:
+    """The parts of the summary that need order: delay, tail, rest_hi, violations, greatest order."""
+    if not source.order or table.num_rows == 0:
+        return SourceSummary()
+    keys = [_sortable(table[c]) for c in source.order]
+    ranked = np.lexsort((*reversed(keys), codes))
+    starts = np.flatnonzero(np.diff(codes[ranked], prepend=-1))
+    ends = np.append(starts[1:], len(ranked))
+    columns: dict[str, dict[str, PartitionSummary]] = {s.column: {} for s in settings}
+    orders: dict[str, Order] = {}
+    violations = 0
+    before = {p: tuple(o) for p, o in state.get("orders", {}).items()}
+    for low, high in zip(starts, ends, strict=True):
+        rows = ranked[low:high]
+        name = names[int(codes[rows[0]])]
+        orders[name] = tuple(_plain(k[rows[-1]]) for k in keys)
+        if name in before:
+            violations += _at_or_below(keys, rows, before[name])
+        for setting, verdict in zip(settings, judged, strict=True):
+            usable = rows[(data & ~verdict.null & ~verdict.future)[rows]]
+            columns[setting.column][name] = _partition(setting, keys, usable, verdict.ticks)
+    return SourceSummary(columns, 0, {}, {}, violations, orders)
+
+
+def _partition(
+    setting: Settings,
+    keys: Sequence[NDArray[Any]],
+    rows: NDArray[np.int64],
+    ticks: NDArray[np.int64],
+) -> PartitionSummary:
+    """``rows`` are the usable rows of one partition in order of arrival."""
+    if len(rows) == 0:
+        return PartitionSummary()
+    times = ticks[rows]
+    delay = delay_time = None
+    if setting.kind == "max_delay":
+        behind = np.maximum.accumulate(times) - times
+        at = int(behind.argmax())
+        if behind[at] > 0:
+            delay, delay_time = int(behind[at]), int(times[at])
+    tail: tuple[Order, ...] = ()
+    rest_hi = None
+    if setting.kind == "rows":
+        cut = max(0, len(rows) - setting.rows)
+        tail = tuple(
+            (*(_plain(k[r]) for k in keys), int(t))
+            for r, t in zip(rows[cut:], times[cut:], strict=True)
+        )
+        rest_hi = int(times[:cut].max()) if cut else None
+    return PartitionSummary(delay=delay, delay_time=delay_time, tail=tail, rest_hi=rest_hi)
+
+
+def _at_or_below(keys: Sequence[NDArray[Any]], rows: NDArray[np.int64], limit: Order) -> int:
+    """Rows whose order does not rise above the greatest of earlier batches."""
+    equal = np.ones(len(rows), bool)
+    below = np.zeros(len(rows), bool)
+    for key, value in zip(keys, limit, strict=True):
+        here = key[rows]
+        below |= equal & (here < value)
+        equal &= here == value
+    return int((below | equal).sum())
+
+
+def _sortable(column: pa.ChunkedArray) -> NDArray[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return column.to_numpy()
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,66 @@
+"""What the tasks of one batch are told: plain values, pickled into the task functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from slackwater.engine.manifest import Run
+from slackwater.engine.plan import Plan
+from slackwater.semantics.bounds import START
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where the tasks put an output's files: ``folder``, cut by the columns ``partition_by``."""
+
+    folder: str
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Knobs of a query that tasks need; none changes a result."""
+
+    memory: str = "1GB"
+    compact_runs: int = 8
+    compact_rows: int = 2_000_000
+    compression: str = "zstd"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch as its tasks see it.
+
+    ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
+    operator and group.
+    """
+
+    plan: Plan
+    id: int
+    epoch: int
+    groups: int
+    now: int | None
+    ended: frozenset[str]
+    flush: bool
+    states: dict[str, Any]
+    bounds: dict[str, dict[str, int]]
+    runs: dict[str, list[list[Run]]]
+    root: str
+    staging: dict[str, Staging]
+    settings: Settings = field(default_factory=Settings)
+    failpoints: str = ""
+
+    @property
+    def run_folder(self) -> FilePath:
+        """Where state runs lie."""
+        return FilePath(self.root) / "runs"
+
+    def bound(self, node: str, column: str) -> int:
+        """The bound in force of a node's column."""
+        return self.bounds.get(node, {}).get(column, START)
+
+    def prefix(self, what: str) -> str:
+        """Start of a file name that is unique to this query's epoch and batch."""
+        return f"{what}-b{self.id:08d}-e{self.epoch}"

@@ -1,0 +1,279 @@
+"""SQL text of Spark's analysed expressions, such that Spark reads the same expression back.
+
+``Expression.sql`` alone is not enough: it prints column names unquoted, functions that Spark
+replaces later without their casts, and some operators without parentheses. So the tree is rebuilt
+bottom up with *holes* in such places (attributes of a name that cannot occur elsewhere), printed,
+and the holes are filled with text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from slackwater.errors import AnalysisError
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_HOLE = re.compile(r"swhole(\d+)x")
+
+_CLOCK = ("CurrentTimestampLike", "CurrentDate", "LocalTimestamp", "CurrentTime")
+_UDF = ("PythonUDF", "PythonUDAF", "PythonFuncExpression", "PythonUDTF", "ScalaUDF")
+_BARE = ("Like", "TimestampAddInterval", "TimestampAddYMInterval", "DateAddInterval",
+         "DateAddYMInterval", "BitwiseNot", "Collate", "UnaryPositive")  # fmt: skip
+
+Replace = Callable[[Any], str | None]
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def ident(attribute: Any) -> int:
+    """The number that makes an attribute unique."""
+    return int(attribute.exprId().id())
+
+
+def _filled(text: str, holes: list[str]) -> str:
+    return _HOLE.sub(lambda m: holes[int(m.group(1))], text)
+
+
+class Printer:
+    """Prints expressions of one JVM."""
+
+    def __init__(self, jvm: Any, gateway: Any):
+        self._jvm = jvm
+        self._gateway = gateway
+        self._kinds: dict[str, frozenset[str]] = {}
+        self._depth = 0
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._attribute_class = expressions.AttributeReference
+        self._toseq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._rest = (
+            jvm.org.apache.spark.sql.types.Metadata.empty(),
+            expressions.ExprId.apply(0),
+            self._toseq([]),
+        )
+
+    def kinds(self, node: Any) -> frozenset[str]:
+        """What an expression is, of the few traits that matter here."""
+        name = node.getClass().getName()
+        known = self._kinds.get(name)
+        if known is None:
+            from py4j.java_gateway import is_instance_of
+
+            traits = ("RuntimeReplaceable", "Generator", "SubqueryExpression", "Nondeterministic",
+                      "WindowExpression", "AttributeReference", "Cast", "CurrentTimestampLike",
+                      "aggregate.AggregateExpression", "LambdaFunction",
+                      "BinaryArithmetic", "InheritAnalysisRules")  # fmt: skip
+            found = {
+                trait.rpartition(".")[2]
+                for trait in traits
+                if is_instance_of(self._gateway, node, _EXPRESSIONS + trait)
+            }
+            found.add(name.rpartition(".")[2])
+            known = self._kinds[name] = frozenset(found)
+        return known
+
+    def text(self, node: Any, replace: Replace) -> str:
+        """SQL of an expression; where ``replace`` gives a text for a node, that stands for it."""
+        text = replace(node)
+        if text is not None:
+            return text
+        if "AttributeReference" in self.kinds(node):
+            return quoted(node.name())
+        holes: list[str] = []
+        return _filled(self._printed(node, replace, holes), holes)
+
+    def _hole(self, text: str, node: Any, holes: list[str]) -> Any:
+        holes.append(_filled(text, holes))
+        name = f"swhole{len(holes) - 1}x"
+        return self._attribute_class(name, node.dataType(), True, *self._rest)
+
+    def _rebuilt(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        text = replace(node)
+        if text is not None:
+            return self._hole(text, node, holes)
+        kinds = self.kinds(node)
+        self._refuse(node, kinds)
+        special = next((k for k in kinds if k in _SPECIAL), None)
+        if special is not None:
+            done = _SPECIAL[special](self, node, replace, holes)
+            if done is not None:
+                return done
+        if "RuntimeReplaceable" in kinds:
+            return self._replaceable(node, replace, holes)
+        if "BinaryArithmetic" in kinds and node.evalMode().toString() == "TRY":
+            raise _unprintable(node)
+        return self._whole(node, replace, holes)
+
+    def _whole(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        children = node.children()
+        count = children.size()
+        if count == 0:
+            return node
+        new = [self._rebuilt(children.apply(i), replace, holes) for i in range(count)]
+        built = node.withNewChildren(self._toseq(new))
+        if self.kinds(node).intersection(_BARE):
+            return self._hole("(" + str(built.sql()) + ")", node, holes)
+        return built
+
+    def _printed(self, node: Any, replace: Replace, holes: list[str]) -> str:
+        return str(self._rebuilt(node, replace, holes).sql())
+
+    def _attribute(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        return self._hole(quoted(node.name()), node, holes)
+
+    def _literal(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        return node
+
+    def _cast(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        if node.dataType().json() == node.child().dataType().json():
+            return self._rebuilt(node.child(), replace, holes)
+        return None
+
+    def _minus(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """Minus a constant: Spark reads it back as a negative constant."""
+        text = _filled(self._printed(node.child(), replace, holes), holes)
+        if not text[0].isdigit():
+            return self._hole(f"(- {text})", node, holes)
+        # only doubles have a zero below zero
+        zero = not re.search("[1-9]", text) and not text.endswith("D")
+        return self._hole(text if zero else f"-{text}", node, holes)
+
+    def _days(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """The days of a constant interval, which Spark adds to a date."""
+        if "Literal" not in self.kinds(node.child()):
+            raise _unprintable(node)
+        return self._hole(str(node.eval(None)), node, holes)
+
+    def _difference(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        left = self._printed(node.start(), replace, holes)
+        return self._hole(f"({left} - {self._printed(node.interval(), replace, holes)})", node, holes)
+
+    def _part(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """``extract``: the seconds with their fraction have no other name."""
+        if "SecondWithFraction" not in self.kinds(node.replacement()):
+            return None
+        parameters = node.parameters()
+        inner = self._printed(parameters.apply(1), replace, holes)
+        return self._hole(f"date_part('SECOND', {inner})", node, holes)
+
+    def _with(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """An expression that names others: these are put in place (all are deterministic)."""
+        defined = node.defs()
+        texts = {
+            str(d.id()): self._printed(d.child(), replace, holes)
+            for d in (defined.apply(i) for i in range(defined.size()))
+        }
+
+        def inner(child: Any) -> str | None:
+            if "CommonExpressionRef" in self.kinds(child):
+                return texts[str(child.id())]
+            return replace(child)
+
+        return self._rebuilt(node.child(), inner, holes)
+
+    def _replaceable(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """A function that the optimizer replaces: as written if that is how it must be read."""
+        name = str(node.prettyName())
+        if not name.startswith("try_") and _plain(self, node.replacement()):
+            return self._rebuilt(node.replacement(), replace, holes)
+        if "InheritAnalysisRules" not in self.kinds(node):
+            return self._whole(node, replace, holes)
+        parameters = node.parameters()
+        parts = [
+            self._printed(parameters.apply(i), replace, holes) for i in range(parameters.size())
+        ]
+        return self._hole(f"{name}({', '.join(parts)})", node, holes)
+
+    def _lambda(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        arguments = node.arguments()
+        numbers = [ident(arguments.apply(i)) for i in range(arguments.size())]
+        self._depth += 1
+        names = {n: f"`x{self._depth}_{i}`" for i, n in enumerate(numbers)}
+
+        def inner(child: Any) -> str | None:
+            if "NamedLambdaVariable" in self.kinds(child) and ident(child) in names:
+                return names[ident(child)]
+            return replace(child)
+
+        body = self._printed(node.function(), inner, holes)
+        self._depth -= 1
+        heads = ", ".join(names.values())
+        # Spark does not read one name in parentheses
+        head = heads if len(names) == 1 else f"({heads})"
+        return self._hole(f"{head} -> {body}", node, holes)
+
+    def _refuse(self, node: Any, kinds: frozenset[str]) -> None:
+        if "Generator" in kinds:
+            raise _unsupported(node, "a generator makes several rows of one")
+        if "SubqueryExpression" in kinds:
+            raise _unsupported(node, "a subquery is not an expression over the row")
+        if "WindowExpression" in kinds:
+            raise _unsupported(node, "a window function needs all rows")
+        if "AggregateExpression" in kinds:
+            raise AnalysisError(
+                "UNSUPPORTED_EXPRESSION",
+                f"aggregate {node.sql()} outside an aggregation",
+                hint="use groupBy(..., sw.window(...)).agg(...)",
+                expression=node.sql(),
+            )
+        if kinds.intersection(_UDF):
+            name = node.name() if "PythonUDF" in kinds else node.prettyName()
+            raise AnalysisError(
+                "UNSUPPORTED_EXPRESSION",
+                f"the user-defined function '{name}' has no SQL text",
+                hint="apply it on the DataFrame, before sw.stream(...)",
+                function=name,
+            )
+        if "Nondeterministic" in kinds or kinds.intersection(_CLOCK):
+            raise AnalysisError(
+                "UNSUPPORTED_EXPRESSION",
+                f"{node.sql()} is not deterministic: a replayed batch would give another result",
+                hint="add such a column on the DataFrame, before sw.stream(...)",
+                expression=node.sql(),
+            )
+
+
+_SPECIAL: dict[str, Callable[[Printer, Any, Replace, list[str]], Any]] = {
+    "AttributeReference": Printer._attribute,
+    "Literal": Printer._literal,
+    "LambdaFunction": Printer._lambda,
+    "Cast": Printer._cast,
+    "UnaryMinus": Printer._minus,
+    "DatetimeSub": Printer._difference,
+    "ExtractANSIIntervalDays": Printer._days,
+    "Extract": Printer._part,
+    "With": Printer._with,
+}
+
+
+def _unprintable(node: Any) -> AnalysisError:
+    return AnalysisError(
+        "BAD_EXPRESSION",
+        f"the expression {node.sql()} cannot be written down and read again",
+        hint="compute it on the DataFrame, before sw.stream(...)",
+        expression=node.sql(),
+    )
+
+
+def _unsupported(node: Any, why: str) -> AnalysisError:
+    return AnalysisError(
+        "UNSUPPORTED_EXPRESSION",
+        f"{node.sql()}: {why}",
+        hint="apply it on the DataFrame, before sw.stream(...)",
+        expression=node.sql(),
+    )
+
+
+def _plain(printer: Printer, node: Any) -> bool:
+    """Whether the printed form of a tree is SQL: no calls into the JVM inside."""
+    kinds = printer.kinds(node)
+    if kinds & {"StaticInvoke", "Invoke", "GetTimestamp", "StringSplitSQL"}:
+        return False
+    if "RuntimeReplaceable" in kinds:
+        return True
+    children = node.children()
+    return all(_plain(printer, children.apply(i)) for i in range(children.size()))

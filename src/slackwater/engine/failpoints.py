@@ -1,0 +1,76 @@
+"""Named points at which a test can make the engine fail. Off unless the environment asks.
+
+``SLACKWATER_FAILPOINTS="manifest.before=kill@2,publish.rename=raise"``: at the second hit of
+``manifest.before`` the process kills itself with SIGKILL, at the first of ``publish.rename`` an
+`InjectedFailure` is raised. Workers inherit the setting, since it also reaches them as part of the task.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+ENV = "SLACKWATER_FAILPOINTS"
+KILL_GROUP = "SLACKWATER_KILL_GROUP"
+
+POINTS = {
+    "lock.taken": "the lock is held, the epoch not yet written",
+    "epoch.written": "the fencing epoch is on disk",
+    "query.written": "a new checkpoint's description is on disk",
+    "intent.before": "nothing of the batch is on disk",
+    "intent.after": "the intent is on disk, the job not started",
+    "task.run.before": "a group task is about to write a state run",
+    "task.run.after": "a group task has written a state run",
+    "task.output.before": "a task is about to write an output file",
+    "task.output.after": "a task has written an output file",
+    "job.after": "the job is done, its descriptors are in the driver",
+    "manifest.before": "the manifest is written under a temporary name",
+    "manifest.after": "the manifest is committed, nothing published",
+    "publish.rename": "before one output file is moved into the sink",
+    "publish.after": "all outputs are in place, the batch not yet marked as published",
+    "published.after": "the batch is marked as published, Spark has not committed it",
+    "compact.before": "a group task is about to merge runs",
+    "gc.before": "before one dead file is removed",
+    "gc.after": "garbage has been collected",
+}
+
+
+class InjectedFailure(RuntimeError):
+    """Raised at a failpoint set to ``raise``."""
+
+
+_hits: Counter[str] = Counter()
+
+
+def _kill() -> None:
+    # A task runs in a worker process: the test names the process group that stands for the machine.
+    group = os.environ.get(KILL_GROUP)
+    if group:
+        os.killpg(int(group), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def reset() -> None:
+    """Forget how often each point was hit."""
+    _hits.clear()
+
+
+def hit(point: str, setting: str | None = None) -> None:
+    """Fail here if the environment (or the given setting) says so."""
+    text = setting if setting is not None else os.environ.get(ENV, "")
+    if not text:
+        return
+    if point not in POINTS:
+        raise KeyError(point)
+    for item in text.split(","):
+        name, _, action = item.strip().partition("=")
+        if name != point:
+            continue
+        action, _, count = action.partition("@")
+        _hits[point] += 1
+        if _hits[point] != int(count or 1):
+            continue
+        if action == "kill":
+            _kill()
+        raise InjectedFailure(f"failpoint {point}")

@@ -1,0 +1,75 @@
+"""Durable files on a local file system: write whole, then appear under their name at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+from slackwater.errors import CheckpointError
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Make a file appear with all its content, or raise FileExistsError; never replaces.
+
+    The commit is a hard link, which fails when the name is taken: two writers cannot both win.
+    """
+    temp = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    try:
+        _write_synced(temp, data)
+        os.link(temp, path)
+    finally:
+        temp.unlink(missing_ok=True)
+    sync_dir(path.parent)
+
+
+def write_replace(path: Path, data: bytes) -> None:
+    """Make a file appear with all its content, replacing an older one."""
+    temp = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    _write_synced(temp, data)
+    os.replace(temp, path)
+    sync_dir(path.parent)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def sync_dir(path: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def checksum(data: Any) -> int:
+    """CRC-32 of a bytes-like object."""
+    return zlib.crc32(data) & 0xFFFFFFFF
+
+
+def seal(document: dict[str, Any]) -> bytes:
+    """A JSON document with a checksum line, so that a torn or edited file is noticed."""
+    body = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+    return body + b"\n" + f"crc32 {checksum(body):08x}\n".encode()
+
+
+def unseal(path: Path, *, what: str) -> dict[str, Any]:
+    """The document of a sealed file; a `CheckpointError` if it is damaged."""
+    data = path.read_bytes()
+    body, _, tail = data.partition(b"\n")
+    if tail != f"crc32 {checksum(body):08x}\n".encode():
+        raise CheckpointError(
+            "DAMAGED_FILE",
+            f"{what} '{path.name}' is damaged: its checksum does not match ({len(data)} bytes)",
+            hint="restore the checkpoint from a backup, or start with a new checkpointLocation",
+            path=path,
+        )
+    document: dict[str, Any] = json.loads(body)
+    return document

@@ -1,0 +1,209 @@
+"""One task of a level: for its partition-group, new rows and state in; new state, results, bounds out.
+
+Every task of level 1 gets the summaries of all low-level tasks and computes the new bounds by the same pure
+function; higher levels get the bounds from the level below and check that all senders agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.engine import failpoints
+from slackwater.engine.batch import Batch
+from slackwater.engine.deliver import Delivery
+from slackwater.engine.manifest import Run
+from slackwater.engine.operators import OPERATORS, StateStep
+from slackwater.engine.plan import Operator
+from slackwater.engine.progress_step import new_progress
+from slackwater.engine.runs import overlaps, read_runs, write_run
+from slackwater.engine.wire import Message, from_batches, pack_control, routes, to_batches
+from slackwater.errors import ExecutionError
+from slackwater.kernels.buckets import bucket_range
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def group_task(batch: Batch, level: int) -> Task:
+    """The function that Spark runs in each task of ``level`` (through ``mapInArrow``)."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from to_batches(_run(batch, level, batches))
+
+    return run
+
+
+class _Inbox:
+    """What a task received, sorted out."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]):
+        self.tables: dict[int, list[pa.Table]] = {}
+        self.group = -1
+        self.summaries: list[Any] = []
+        self.progress: list[Any] = []
+        self.descriptors: list[Any] = []
+        for key, body in from_batches(batches):
+            if isinstance(key, int):
+                self.tables.setdefault(key, []).append(body)
+            elif key == "group":
+                self.group = body
+            elif key == "summary":
+                self.summaries.append(body)
+            elif key == "progress":
+                self.progress.append(body)
+            else:
+                self.descriptors.append(body)
+
+
+def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    inbox = _Inbox(batches)
+    if inbox.group < 0:
+        raise ExecutionError(
+            "NO_GROUP",
+            f"a task of level {level} was not told its group: rows were routed to a wrong partition",
+            hint="report this; adaptive execution must be off for the batch",
+        )
+    progress = _progress(batch, level, inbox)
+    delivery = Delivery(batch, f"l{level}g{inbox.group}")
+    states: dict[str, Any] = {}
+    for operator in batch.plan.at(level):
+        states[operator.id] = _advance(batch, operator, inbox, progress["bounds"], delivery)
+    # Rows on their way to a higher level pass through.
+    forward = [
+        (path.id, table)
+        for path in batch.plan.paths
+        if _level_of_consumer(batch, path.consumer) > level
+        for table in inbox.tables.get(path.id, [])
+    ]
+    delivery.finish()
+    descriptor = {
+        "level": level,
+        "group": inbox.group,
+        "digest": progress["digest"],
+        "operators": states,
+        "outputs": {n: [asdict(f) for f in files] for n, files in delivery.files.items()},
+    }
+    if inbox.group == 0 and level == 1:
+        descriptor["progress"] = progress
+    if level == batch.plan.top:
+        for item in (*inbox.descriptors, descriptor):
+            yield 0, pack_control("descriptor", item)
+        return
+    targets = routes(batch.groups)
+    for g in range(batch.groups):
+        yield targets[g], pack_control("progress", progress)
+    for item in (*inbox.descriptors, descriptor):
+        yield targets[0], pack_control("descriptor", item)
+    yield from delivery.messages
+    for path_id, table in forward:
+        from slackwater.engine.wire import pack
+
+        for blob in pack(path_id, table):
+            yield targets[inbox.group], blob
+
+
+def _progress(batch: Batch, level: int, inbox: _Inbox) -> dict[str, Any]:
+    if level == 1:
+        # Tasks may arrive in any order; the merge does not depend on it.
+        found = new_progress(batch, inbox.summaries)
+        text = json.dumps(found, sort_keys=True)
+        return {**found, "digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    digests = {p["digest"] for p in inbox.progress}
+    if len(digests) != 1 or len(inbox.progress) != batch.groups:
+        raise ExecutionError(
+            "PROGRESS_DISAGREES",
+            f"level {level} got {len(inbox.progress)} progress messages with {len(digests)} meanings "
+            f"from {batch.groups} tasks",
+            hint="report this: the same batch must give the same bounds in every task",
+        )
+    first: dict[str, Any] = inbox.progress[0]
+    return first
+
+
+def _level_of_consumer(batch: Batch, consumer: str) -> int:
+    operator = batch.plan.operator(consumer)
+    return operator.level if operator is not None else 0
+
+
+def _advance(
+    batch: Batch,
+    operator: Operator,
+    inbox: _Inbox,
+    bounds: dict[str, dict[str, int]],
+    delivery: Delivery,
+) -> dict[str, Any]:
+    """Run one operator on its group: kernel, state, and results on their paths."""
+    group = inbox.group
+    buckets = bucket_range(group, batch.groups)
+    child = batch.plan.name_of(operator.node.children[0])
+    old = batch.bound(child, operator.on)
+    new = bounds[child][operator.on]
+    program = OPERATORS[type(operator.node)](operator)
+    paths = [p.id for p in batch.plan.paths_to(operator.id)]
+    arrived = [t for p in paths for t in inbox.tables.get(p, [])]
+    all_runs = batch.runs.get(operator.id, [])
+    mine = all_runs[group] if group < len(all_runs) else []
+    live = [r for r in mine if r.high >= program.first_needed(old) and overlaps(r, buckets)]
+
+    def state(low: int, high: int) -> pa.Table:
+        """Stored rows whose pane or time lies in [low, high], and perhaps some more."""
+        wanted = [r for r in live if r.high >= low and r.low <= high]
+        return read_runs(batch.run_folder, wanted, buckets, program.state_schema)
+
+    step: StateStep = program.step(arrived, state, old, new)
+    for path in batch.plan.paths_from(operator.id):
+        delivery.send(path, step.output)
+    first = program.first_needed(new)
+    kept = [r for r in live if r.high >= first]
+    added: list[Run] = []
+    if step.keep.num_rows:
+        prefix = f"{batch.prefix(operator.id)}-g{group}"
+        added.append(
+            write_run(batch.run_folder, prefix, step.keep, program.order, batch.failpoints)
+        )
+    merged = 0
+    if len(kept) + len(added) > batch.settings.compact_runs:
+        kept, added, merged = _compact(batch, operator, program, kept, added, buckets, first, group)
+    return {
+        "runs": [asdict(r) for r in (*kept, *added)],
+        "in": sum(t.num_rows for t in arrived),
+        "out": step.output.num_rows,
+        "late": step.late,
+        "compacted": merged,
+    }
+
+
+def _compact(
+    batch: Batch,
+    operator: Operator,
+    program: Any,
+    kept: list[Run],
+    added: list[Run],
+    buckets: tuple[int, int],
+    first: int,
+    group: int,
+) -> tuple[list[Run], list[Run], int]:
+    """Merge the smallest runs into one, as far as the budget of rows goes."""
+    budget = batch.settings.compact_rows
+    chosen: list[Run] = []
+    for run in sorted((*kept, *added), key=lambda r: r.rows):
+        if chosen and budget < run.rows:
+            break
+        budget -= run.rows
+        chosen.append(run)
+    if len(chosen) < 2:
+        return kept, added, 0
+    failpoints.hit("compact.before", batch.failpoints)
+    rows = read_runs(batch.run_folder, chosen, buckets, program.state_schema)
+    rows = program.compact(rows, first)
+    rest = [r for r in (*kept, *added) if r not in chosen]
+    if rows.num_rows == 0:
+        return rest, [], len(chosen)
+    prefix = f"{batch.prefix(operator.id)}-g{group}c"
+    run = write_run(batch.run_folder, prefix, rows, program.order, batch.failpoints)
+    return rest, [run], len(chosen)

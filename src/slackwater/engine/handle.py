@@ -1,0 +1,193 @@
+"""The handle of a running query: StreamingQuery's surface over one or several runs of Spark's query.
+
+All it shows is read from the checkpoint or from Spark's own query; it holds no state that a restart would miss.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine import manifest as manifests
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.clock import monotonic, sleep
+from slackwater.engine.files import write_replace
+from slackwater.engine.loop import Loop
+from slackwater.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery as SparkQuery
+
+Start = Callable[[Loop, bool], "SparkQuery"]
+
+
+class StreamingQuery:
+    """A running query. It has the members of PySpark's ``StreamingQuery``, and ``flush``.
+
+    ``endOfStream`` makes a second, short run of Spark's query after the first has drained its input.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        loop: Loop,
+        checkpoint: Checkpoint,
+        query_id: str,
+        start: Start,
+        end_of_stream: bool,
+        explain: Callable[[bool], str],
+        close: Callable[[], None],
+    ):
+        self._name = name
+        self._loop = loop
+        self._checkpoint = checkpoint
+        self._id = query_id
+        self._start = start
+        self._explain = explain
+        self._close = close
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._done = threading.Event()
+        finished = loop.last is not None and loop.last.final
+        self._spark = start(loop, False)
+        self._end_of_stream = end_of_stream and not finished
+        self._thread = threading.Thread(target=self._watch, name=f"slackwater-{name}", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        try:
+            self._spark.awaitTermination()
+            if self._end_of_stream and not self._stopped:
+                self._loop.final = True
+                self._spark = self._start(self._loop, True)
+                self._spark.awaitTermination()
+        except BaseException as error:  # noqa: BLE001 - handed to the user by awaitTermination
+            self._error = self._own_error(error)
+        finally:
+            self._checkpoint.release()
+            self._close()
+            self._done.set()
+
+    def _own_error(self, error: BaseException) -> BaseException:
+        """Our own error where one is behind Spark's; Spark's text hides it in a stack of frames."""
+        if self._loop.error is not None:
+            return self._loop.error
+        return error
+
+    # ---- StreamingQuery's surface ----
+    @property
+    def id(self) -> str:
+        """The query's id: the same on every restart from this checkpoint."""
+        return self._id
+
+    @property
+    def runId(self) -> str:
+        """The id of this run of Spark's query."""
+        return str(self._spark.runId)
+
+    @property
+    def name(self) -> str | None:
+        """The query's name."""
+        return self._name
+
+    @property
+    def isActive(self) -> bool:
+        """Whether it is still running."""
+        return not self._done.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Spark's status of the query."""
+        return dict(self._spark.status)
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:
+        """The record of the newest batch that did something; see ``docs/progress.md``."""
+        records = self.recentProgress
+        return records[-1] if records else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:
+        """Records of recent batches, oldest first."""
+        spark = {p["batchId"]: p for p in self._spark_progress()}
+        records = list(self._loop.records)
+        if not records and self._loop.last is not None:
+            records = [self._loop.last.progress]
+        return [self._whole(r, spark.get(r["batchId"])) for r in records if r]
+
+    def _spark_progress(self) -> list[dict[str, Any]]:
+        return [dict(p) for p in self._spark.recentProgress]
+
+    def _whole(self, record: dict[str, Any], spark: dict[str, Any] | None) -> dict[str, Any]:
+        shared = {"id": self._id, "runId": self.runId, "name": self._name}
+        spark = spark or {}
+        total = record["durationMs"].get("total", 0)
+        rate = record["numInputRows"] * 1000 / total if total else 0.0
+        return {
+            "sources": spark.get("sources", []),
+            "inputRowsPerSecond": spark.get("inputRowsPerSecond", rate) or 0.0,
+            "processedRowsPerSecond": rate,
+            **shared,
+            **record,
+            "durationMs": {**spark.get("durationMs", {}), **record["durationMs"]},
+        }
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait until the query ends (or ``timeout`` seconds); raises the error that ended it."""
+        ended = self._done.wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended if timeout is not None else None
+
+    def processAllAvailable(self) -> None:
+        """Wait until all input that is there now has been processed and its results are visible.
+
+        Two batches in a row that found nothing new prove it.
+        """
+        seen = self._loop.idle_count
+        while self._loop.idle_count < seen + 2 and self.isActive:
+            sleep(0.02)
+        if self._error is not None:
+            raise self._error
+
+    def exception(self) -> BaseException | None:
+        """The error that ended the query, or None."""
+        return self._error
+
+    def stop(self) -> None:
+        """Stop; a later start from the checkpoint goes on where this run stopped."""
+        self._stopped = True
+        if self._spark.isActive:
+            self._spark.stop()
+        self._done.wait()
+
+    def explain(self, extended: bool = False) -> None:
+        """Print the plan: streams, operators, engines and the reasons for them."""
+        print(self._explain(extended))
+
+    # ---- beyond Spark's ----
+    def flush(self, timeout: float | None = 60) -> None:
+        """Close every window that holds a row seen so far, and wait until the results are visible.
+
+        Rows that come later for these windows are late.
+        """
+        number = len(list(self._checkpoint.control.glob("flush-*"))) + 1
+        write_replace(self._checkpoint.control / f"flush-{number:06d}", b"")
+        started = monotonic()
+        while self.isActive:
+            last = manifests.last(self._checkpoint)
+            published = last is not None and (
+                self._checkpoint.published / f"{last.batch:012d}"
+            ).exists()
+            if last is not None and last.flushes >= number and published:
+                return
+            if timeout is not None and monotonic() - started > timeout:
+                raise ExecutionError(
+                    "FLUSH_TIMEOUT",
+                    f"the query did not flush within {timeout} seconds",
+                    hint="look at status and lastProgress; give a longer timeout",
+                )
+            sleep(0.02)
+        if self._error is not None:
+            raise self._error

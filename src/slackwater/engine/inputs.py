@@ -1,0 +1,171 @@
+"""The inputs of a query as one streaming DataFrame, and a batch of it as low-level tasks.
+
+Every input is tagged with its index ``__src`` and its columns are renamed ``__c<input>_<i>``, so that inputs of
+different shapes unite null-padded and Spark reads each once. A heartbeat, one row per trigger, is always the
+last: a query that waits for time to pass must run without new rows, and a source cannot be added later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.analyse import fields_of, struct_of
+from slackwater.engine.low_level_tasks import RowInput
+from slackwater.engine.plan import Path, Plan
+from slackwater.model.schema import Field
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HEARTBEAT = -1
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """Rows of a streaming DataFrame."""
+
+    frame: Any
+    replay: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Its columns."""
+        return fields_of(self.frame.schema)
+
+
+@dataclass(frozen=True)
+class SplitInput:
+    """Parquet files below ``path``, read as splits; ``options`` are those of Spark's file source."""
+
+    spark: Any
+    path: str
+    fields: tuple[Field, ...]
+    options: dict[str, str] = field(default_factory=dict)
+    replay: bool = False
+
+    def names_frame(self) -> DataFrame:
+        """A stream of file names: one row per file, contents unread."""
+        reader = self.spark.readStream.format("binaryFile")
+        for key, value in {"maxFileAge": "36500d", **self.options}.items():
+            reader = reader.option(key, value)
+        return reader.load(self.path).select("path")  # type: ignore[no-any-return]
+
+    def rows_frame(self) -> DataFrame:
+        """The same files as rows, for what the column engine cannot do."""
+        reader = self.spark.readStream.schema(struct_of(self.fields))
+        for key, value in {"maxFileAge": "36500d", **self.options}.items():
+            reader = reader.option(key, value)
+        return reader.parquet(self.path)  # type: ignore[no-any-return]
+
+
+Input = FrameInput | SplitInput
+
+
+def split_inputs(plan: Plan, inputs: Sequence[Input]) -> dict[int, SplitInput]:
+    """Inputs that are read in the column engine: split sources all of whose paths it can evaluate."""
+    found = {}
+    for index, item in enumerate(inputs):
+        if not isinstance(item, SplitInput) or "://" in item.path.removeprefix("file://"):
+            continue
+        names = {s.name for s in plan.sources if s.input == index}
+        late = {plan.name_of(n) for n in plan.nodes if getattr(n, "source", None) is not None
+                and n.source.name in names}  # type: ignore[attr-defined]  # fmt: skip
+        paths = [p for p in plan.paths if p.producer in names | late]
+        if not any(p.blocked_by for p in paths):
+            found[index] = item
+    return found
+
+
+def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFrame:
+    """All inputs and the heartbeat as one streaming DataFrame."""
+    from pyspark.sql import functions as F
+
+    splits = split_inputs(plan, inputs)
+    parts = []
+    for index, item in enumerate(inputs):
+        if index in splits:
+            parts.append(splits[index].names_frame().select(F.lit(index).alias("__src")))
+            continue
+        frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
+        columns = [
+            F.col(_quoted(name)).alias(f"__c{index}_{i}") for i, name in enumerate(frame.columns)
+        ]
+        parts.append(frame.select(F.lit(index).alias("__src"), *columns))
+    beat = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 1)
+        .option("numPartitions", 1)
+        .option("startTimestamp", 0)
+        .load()
+        .select(F.lit(HEARTBEAT).alias("__src"))
+    )
+    whole = parts[0]
+    for part in (*parts[1:], beat):
+        whole = whole.unionByName(part, allowMissingColumns=True)
+    return whole
+
+
+def row_frame(
+    batch: DataFrame, plan: Plan, inputs: Sequence[Input]
+) -> tuple[DataFrame, list[RowInput]] | None:
+    """The batch's raw rows for the Python low level, with what Spark must evaluate beforehand."""
+    from pyspark.sql import functions as F
+
+    splits = split_inputs(plan, inputs)
+    described = []
+    frame = batch.where(F.col("__src").isin([i for i in range(len(inputs)) if i not in splits]))
+    wanted = ["__src"]
+    for index, item in enumerate(inputs):
+        if index in splits:
+            continue
+        names = [f.name for f in item.fields]
+        columns = [f"__c{index}_{i}" for i in range(len(names))]
+        blocked = [
+            p for s in plan.sources if s.input == index
+            for p in plan.paths_from(s.name) if p.blocked_by
+        ]  # fmt: skip
+        done = []
+        for path in blocked:
+            column = f"__p{path.id}"
+            frame = _evaluate(frame, path, names, columns, column)
+            done.append((path.id, column))
+        described.append(RowInput(index, tuple(names), tuple(columns), tuple(done)))
+        wanted += [*columns, *(c for _, c in done)]
+    if not described:
+        return None
+    return frame.select(*wanted), described
+
+
+def _evaluate(
+    frame: DataFrame, path: Path, names: Sequence[str], columns: Sequence[str], result: str
+) -> DataFrame:
+    """Run a path's row operators in Spark SQL; the result is a struct column, with ``_pass`` last."""
+    from pyspark.sql import functions as F
+
+    carried = frame.columns
+    whole = F.struct(*[F.col(_quoted(c)) for c in carried]).alias("__row")
+    current = frame.select(
+        whole,
+        F.lit(True).alias("__sw_pass"),
+        *[F.col(_quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
+    )
+    shown = list(names)
+    for step in path.steps:
+        if step.condition is not None:
+            test = f"CASE WHEN __sw_pass THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
+            current = current.withColumn("__sw_pass", F.expr(test))
+        else:
+            items = [
+                F.expr(f"CASE WHEN __sw_pass THEN {c.expr.sql} END").alias(c.name)
+                for c in step.columns
+            ]
+            current = current.select("__row", "__sw_pass", *items)
+            shown = [c.name for c in step.columns]
+    struct = F.struct(*[F.col(_quoted(c)) for c in shown], F.col("__sw_pass").alias("_pass"))
+    return current.select("__row.*", struct.alias(result))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,234 @@
+"""The one Spark job of a batch: low-level tasks, a shuffle by group, then group tasks level by level."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from slackwater import errors
+from slackwater.engine.batch import Batch
+from slackwater.engine.fused import Dialect, Fused, fusible, query
+from slackwater.engine.group_task import group_task
+from slackwater.engine.inputs import Input, row_frame, split_inputs
+from slackwater.engine.low_level_tasks import partial_task, row_task, split_task
+from slackwater.engine.plan import Plan
+from slackwater.engine.wire import SCHEMA_DDL, pack_control, routes, unpack
+from slackwater.errors import ExecutionError
+from slackwater.kernels.partials import spark_partials
+from slackwater.sources.splits import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_ARROW_BATCH = 131_072
+
+
+def run_job(
+    frame: DataFrame,
+    batch: Batch,
+    inputs: Sequence[Input],
+    splits: dict[int, dict[str, list[Split]]],
+    has_rows: bool,
+) -> list[dict[str, Any]]:
+    """Run a batch and return the descriptors of its group tasks, exactly one per group and level."""
+    spark = frame.sparkSession
+    # Adaptive execution would drop the group tasks when no row survives, and reroute the others.
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ROWS_PER_ARROW_BATCH))
+    current = _low_level(spark, frame, batch, inputs, splits, has_rows)
+    for level in range(1, batch.plan.top + 1):
+        control = _group_rows(spark, batch.groups)
+        current = current.unionAll(control).repartition(batch.groups, "route")
+        current = current.mapInArrow(group_task(batch, level), SCHEMA_DDL)
+    with task_errors():
+        found = [unpack(bytes(row.blob))[1] for row in current.collect()]
+    _check(batch, found)
+    return found
+
+
+@contextmanager
+def task_errors() -> Iterator[None]:
+    """Errors that a task raised on purpose come out as themselves, not as a quotation in Spark's."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        found = _OWN_ERROR.search(str(error))
+        if found is None:
+            raise
+        kind = getattr(errors, found["kind"])
+        raise kind(found["condition"], found["message"], hint=found["hint"] or "") from error
+
+
+_OWN_ERROR = re.compile(
+    r"slackwater\.errors\.(?P<kind>\w+): \[(?P<condition>\w+)\] (?P<message>.*)"
+    r"(?:\n  to fix: (?P<hint>.*))?"
+)
+
+
+def _low_level(
+    spark: SparkSession,
+    frame: DataFrame,
+    batch: Batch,
+    inputs: Sequence[Input],
+    splits: dict[int, dict[str, list[Split]]],
+    has_rows: bool,
+) -> DataFrame:
+    parts = []
+    if splits:
+        fused = frozenset(
+            s.name for s in batch.plan.sources
+            if s.input in split_inputs(batch.plan, inputs) and fusible(batch.plan, s) is not None
+        )  # fmt: skip
+        tasks = max(splits) + 1
+        parts.append(
+            spark.range(0, tasks, 1, tasks).mapInArrow(split_task(batch, splits, fused), SCHEMA_DDL)
+        )
+    if has_rows:
+        parts.append(_row_part(frame, batch, inputs))
+    if not parts:
+        return _group_rows(spark, batch.groups).where("false")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionAll(part)
+    return whole
+
+
+def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFrame:
+    reduced = jvm_fusible_plan(batch.plan, inputs)
+    if reduced is not None:
+        partials = _partial_frame(frame, batch, inputs, reduced)
+        if partials is not None:
+            return partials.mapInArrow(partial_task(batch, reduced.source), SCHEMA_DDL)
+    found = row_frame(frame, batch.plan, inputs)
+    assert found is not None
+    rows, described = found
+    return rows.mapInArrow(row_task(batch, described), SCHEMA_DDL)
+
+
+def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
+    """The path whose partial aggregation Spark can do itself: the only source of the only row input."""
+    rows = [i for i in range(len(inputs)) if i not in split_inputs(plan, inputs)]
+    sources = [s for s in plan.sources if s.input in rows]
+    if len(rows) != 1 or len(sources) != 1:
+        return None
+    fused = fusible(plan, sources[0])
+    if fused is None or any(t.kind == "timestamp_ntz" for t in sources[0].times):
+        return None
+    spec = fused.operator.spec
+    assert spec is not None
+    node = fused.operator.node
+    child_time = next(t for t in node.children[0].times if t.name == fused.operator.on)
+    if child_time.kind == "timestamp_ntz" or any(spark_partials(p) is None for p in spec.primitives):
+        return None
+    return fused
+
+
+def _partial_frame(
+    frame: DataFrame, batch: Batch, inputs: Sequence[Input], fused: Fused
+) -> DataFrame | None:
+    """Spark's map-side aggregation alone, as a DataFrame.
+
+    ``groupBy`` would put its own shuffle (by all group columns, the pane included) behind it; we need the rows
+    before that shuffle. So the aggregation is planned as usual and the part below the exchange is executed.
+    None if the plan has not the expected shape; the caller then takes another way.
+    """
+    from pyspark.sql import DataFrame as Frame
+    from pyspark.sql import functions as F
+
+    spark = frame.sparkSession
+    index = fused.source.input
+    names = [f.name for f in inputs[index].fields]
+    base = frame.where(F.col("__src") == index).select(
+        "__src", *[F.col(f"__c{index}_{i}").alias(n) for i, n in enumerate(names)]
+    )
+    groups, items, relation = query(batch, fused, "SELECT * FROM {base}", Dialect(duck=False))
+    view = f"__sw_base_{abs(hash(batch.root)) % 10**9}"
+    base.createOrReplaceTempView(view)
+    prepared = spark.sql(relation.replace("{base}", view))
+    keys = [F.expr(_body(g)).alias(_alias(g)) for g in groups]
+    aggregates = [F.expr(_body(i)).alias(_alias(i)) for i in items]
+    planned = prepared.groupBy(*keys).agg(*aggregates)
+    execution = planned._jdf.queryExecution()
+    places = _buffer_places(execution.optimizedPlan(), len(groups))
+    exchange = _find_exchange(execution.executedPlan())
+    if exchange is None or places is None:
+        return None
+    child = exchange.child()
+    if child.schema().size() != len(groups) + len(set(places)):
+        return None
+    jdf = spark._jsparkSession.internalCreateDataFrame(child.execute(), child.schema(), False)
+    plain = Frame(jdf, spark).toDF(*[f"c{i}" for i in range(child.schema().size())])
+    columns = [F.col(f"c{i}").alias(_alias(g)) for i, g in enumerate(groups)]
+    for item, place in zip(items, places, strict=True):
+        columns.append(F.col(f"c{len(groups) + place}").alias(_alias(item)))
+    return plain.select(*columns)
+
+
+def _buffer_places(plan: Any, groups: int) -> list[int] | None:
+    """For each aggregate column the place of its buffer: Spark computes equal aggregates once.
+
+    Every aggregate used here has a buffer of one column, in order of first appearance.
+    """
+    if plan.getClass().getSimpleName() != "Aggregate":
+        return None
+    items = plan.aggregateExpressions()
+    seen: dict[str, int] = {}
+    places = []
+    for i in range(groups, items.size()):
+        item = items.apply(i)
+        if item.getClass().getSimpleName() != "Alias":
+            return None
+        text = str(item.child().canonicalized().toString())
+        places.append(seen.setdefault(text, len(seen)))
+    return places
+
+
+def _find_exchange(plan: Any) -> Any:
+    if plan.getClass().getSimpleName() == "ShuffleExchangeExec":
+        return plan
+    children = plan.children()
+    for i in range(children.size()):
+        found = _find_exchange(children.apply(i))
+        if found is not None:
+            return found
+    return None
+
+
+def _body(item: str) -> str:
+    return item.rsplit(" AS ", 1)[0]
+
+
+def _alias(item: str) -> str:
+    return item.rsplit(" AS ", 1)[1].strip('`"')
+
+
+def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
+    """One row per group that tells each task which group it is; makes every task run."""
+    values = ", ".join(
+        f"({route}, X'{pack_control('group', g).hex()}')" for g, route in enumerate(routes(groups))
+    )
+    return spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
+
+
+def _check(batch: Batch, found: list[dict[str, Any]]) -> None:
+    seen = sorted((d["level"], d["group"]) for d in found if d["level"] > 0)
+    wanted = [(level, g) for level in range(1, batch.plan.top + 1) for g in range(batch.groups)]
+    if seen != wanted:
+        raise ExecutionError(
+            "MISSING_DESCRIPTOR",
+            f"batch {batch.id} got results of {json.dumps(seen)} where one of each of {len(wanted)} "
+            "(level, group) pairs was expected",
+            hint="report this; nothing of the batch was committed",
+        )
+    digests = {d["digest"] for d in found if d["level"] > 0}
+    if len(digests) != 1:
+        raise ExecutionError(
+            "PROGRESS_DISAGREES",
+            f"the group tasks of batch {batch.id} computed {len(digests)} different bounds",
+            hint="report this; nothing of the batch was committed",
+        )

@@ -1,0 +1,344 @@
+"""The batch loop: what happens inside ``foreachBatch``, as numbered steps, each a failpoint.
+
+1. *Intent*: what the batch depends on goes to disk; a retry repeats it.
+2. *Job*: one Spark job; tasks write state runs and output files and return descriptors.
+3. *Manifest*: one atomic commit. Before it nothing happened, after it everything did.
+4. *Publish*: output files move to where users see them; repeatable.
+5. *Clean*: what no manifest needs is removed.
+
+A batch that has a manifest runs no job: it is published again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine import failpoints, manifest as manifests
+from slackwater.engine.batch import Batch, Settings
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.clock import Clock, monotonic, wall_micros
+from slackwater.engine.inputs import Input, split_inputs
+from slackwater.engine.job import run_job
+from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
+from slackwater.engine.plan import Plan
+from slackwater.engine.progress_step import bounds_of, new_progress
+from slackwater.engine.records import progress_record
+from slackwater.engine.runs import regroup, sweep
+from slackwater.errors import CheckpointError
+from slackwater.semantics.bounds import END
+from slackwater.model.time import iso
+from slackwater.semantics.lateness import late_row_error
+from slackwater.semantics.progress import SourceState
+from slackwater.sinks.base import Sink
+from slackwater.sources.file_log import identity, new_files, offsets
+from slackwater.sources.splits import Split, plan_splits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KEEP_MANIFESTS = 5
+YOUNG_MICROS = 600_000_000
+
+
+@dataclass
+class Query:
+    """All that the loop needs to know of a query."""
+
+    plan: Plan
+    inputs: Sequence[Input]
+    sinks: dict[str, Sink]
+    groups: int
+    tasks: int
+    clock: Clock
+    settings: Settings = field(default_factory=Settings)
+
+
+class Loop:
+    """Runs the batches of one query on one checkpoint; everything durable is in the checkpoint."""
+
+    def __init__(self, query: Query, checkpoint: Checkpoint, query_id: str):
+        self.query = query
+        self.checkpoint = checkpoint
+        self.query_id = query_id
+        self.final = False
+        self.idle_count = 0
+        self.error: BaseException | None = None
+        self.records: list[dict[str, Any]] = []
+        self.last = manifests.last(checkpoint)
+        self._sweep()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """One micro-batch, as Spark calls it; keeps the error, which Spark would only quote."""
+        try:
+            self.run(frame, batch_id)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def run(self, frame: DataFrame, batch_id: int) -> None:
+        """The steps of a batch."""
+        done = manifests.read(self.checkpoint, batch_id)
+        if done is not None:
+            self._publish(done)
+            self.last = done
+            return
+        base = manifests.last(self.checkpoint, before=batch_id)
+        started = monotonic()
+        intent, has_rows, files = self._intent(batch_id, base)
+        batch = self._batch(intent, base)
+        if not self._worth_running(intent, base, batch):
+            self.idle_count += 1
+            return
+        failpoints.hit("intent.before")
+        manifests.write_intent(self.checkpoint, intent)
+        failpoints.hit("intent.after")
+        splits = self._splits(files)
+        planned = monotonic()
+        found = run_job(frame, batch, self.query.inputs, splits, has_rows)
+        failpoints.hit("job.after")
+        finished = monotonic()
+        result = self._manifest(intent, base, found)
+        times = {"plan": planned - started, "job": finished - planned}
+        result.progress = progress_record(self.query, batch, result, found, times)
+        manifests.commit(self.checkpoint, result)
+        committed = monotonic()
+        self._publish(result)
+        times.update(commit=committed - finished, publish=monotonic() - committed)
+        times["total"] = monotonic() - started
+        result.progress["durationMs"].update({k: round(v * 1000) for k, v in times.items()})
+        self.last = result
+        self.records = [*self.records[-99:], result.progress]
+        self._clean(base)
+
+    # ---- 1: intent ----
+    def _intent(
+        self, batch_id: int, base: Manifest | None
+    ) -> tuple[Intent, bool, dict[int, list[str]]]:
+        location = self.checkpoint.location
+        now_offsets, before = offsets(location, batch_id), offsets(location, batch_id - 1)
+        files: dict[int, list[str]] = {}
+        splits = split_inputs(self.query.plan, self.query.inputs)
+        for index in splits:
+            files[index] = new_files(location, index, batch_id)
+        row_inputs = [i for i in range(len(self.query.inputs)) if i not in splits]
+        has_rows = bool(row_inputs) and (
+            now_offsets is None
+            or before is None
+            or any(now_offsets[i] != before[i] for i in row_inputs)
+        )
+        flushes = len(list(self.checkpoint.control.glob("flush-*")))
+        quiet = {i for i in range(len(self.query.inputs))
+                 if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
+        ended = {
+            s.name
+            for s in self.query.plan.sources
+            if self.final or (s.end_of_stream and s.input in quiet and base is not None)
+        }
+        ordinal = 0 if base is None else base.ordinal + 1
+        intent = Intent(
+            batch_id,
+            self.checkpoint.epoch,
+            -1 if base is None else base.batch,
+            ordinal,
+            self.query.clock.now(ordinal),
+            self.query.groups,
+            self.final,
+            flushes,
+            tuple(sorted(ended)),
+            fingerprint(json.dumps(now_offsets, sort_keys=True)),
+            {str(i): [identity(f) for f in names] for i, names in files.items()},
+        )
+        earlier = manifests.read_intent(self.checkpoint, batch_id)
+        if earlier is not None:
+            intent = self._repeat(earlier, intent)
+        if base is not None and base.final and (has_rows or any(files.values())):
+            raise CheckpointError(
+                "STREAM_HAS_ENDED",
+                "this query ran to the end of its streams, but there is new input",
+                hint="start a new checkpointLocation for the new input",
+                location=location,
+            )
+        return intent, has_rows, files
+
+    def _repeat(self, earlier: Intent, fresh: Intent) -> Intent:
+        """The earlier try's decisions, if the input is still the same."""
+        if earlier.offsets != fresh.offsets or earlier.base != fresh.base:
+            raise CheckpointError(
+                "REPLAY_MISMATCH",
+                f"batch {fresh.batch} was tried before with other offsets or on another state",
+                hint="Spark's part of the checkpoint was changed: restore it from a backup",
+                location=self.checkpoint.location,
+            )
+        for index, names in earlier.files.items():
+            now = {f[0]: f for f in fresh.files.get(index, [])}
+            for name in names:
+                if now.get(name[0]) != name:
+                    raise CheckpointError(
+                        "INPUT_CHANGED",
+                        f"file '{name[0]}' changed while its batch was not yet committed",
+                        hint="files of a source must not change once they are there; put it back",
+                        path=name[0],
+                    )
+        return Intent(
+            fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
+            earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
+        )  # fmt: skip
+
+    def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
+        runs: dict[str, list[list[Run]]] = {}
+        if base is not None:
+            runs = {op: regroup(groups, intent.groups) for op, groups in base.runs.items()}
+        staging = {n: s.staging() for n, s in self.query.sinks.items()}
+        return Batch(
+            plan=self.query.plan,
+            id=intent.batch,
+            epoch=intent.epoch,
+            groups=intent.groups,
+            now=intent.now,
+            ended=frozenset(intent.ended),
+            flush=intent.flushes > (base.flushes if base is not None else 0),
+            states=base.sources if base is not None else {},
+            bounds=self._bounds(base),
+            runs=runs,
+            root=str(self.checkpoint.root.absolute()),
+            staging={n: s for n, s in staging.items() if s is not None},
+            settings=self.query.settings,
+            failpoints=os.environ.get(failpoints.ENV, ""),
+        )
+
+    def _bounds(self, base: Manifest | None) -> dict[str, dict[str, int]]:
+        """Bounds in force, from those of the sources: a node that is new on a restart has them too."""
+        if base is None:
+            return bounds_of(self.query.plan, {})
+        known = {s.name for s in self.query.plan.sources}
+        return bounds_of(
+            self.query.plan,
+            {n: SourceState.from_json(s).bounds for n, s in base.sources.items() if n in known},
+        )
+
+    def _worth_running(self, intent: Intent, base: Manifest | None, batch: Batch) -> bool:
+        """Whether anything can change: new input, a request, or bounds that follow the clock."""
+        location = self.checkpoint.location
+        now, before = offsets(location, intent.batch), offsets(location, intent.batch - 1)
+        if now is None or before is None or now[:-1] != before[:-1]:
+            return not (base is not None and base.final)
+        if base is not None and base.final:
+            return False
+        if intent.final or batch.flush:
+            return True
+        progress = new_progress(batch, [])
+        return bool(progress["bounds"] != batch.bounds)
+
+    def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
+        plan: dict[int, dict[str, list[Split]]] = {}
+        for index, names in files.items():
+            if not names:
+                continue
+            for task, splits in enumerate(plan_splits(names, self.query.tasks)):
+                if splits:
+                    plan.setdefault(task, {})[str(index)] = splits
+        return plan
+
+    # ---- 3: manifest ----
+    def _manifest(
+        self, intent: Intent, base: Manifest | None, found: list[dict[str, Any]]
+    ) -> Manifest:
+        progress = next(d["progress"] for d in found if "progress" in d)
+        self._check_late(progress)
+        runs: dict[str, list[list[Run]]] = {
+            op.id: [[] for _ in range(intent.groups)] for op in self.query.plan.operators
+        }
+        outputs: dict[str, list[OutputFile]] = {n: [] for n in self.query.sinks}
+        for d in found:
+            for op, state in d["operators"].items():
+                runs[op][d["group"]] = [
+                    Run(**{**r, "buckets": tuple(r["buckets"])}) for r in state["runs"]
+                ]
+            for name, items in d["outputs"].items():
+                outputs[name].extend(OutputFile(**f) for f in items)
+        ended = all(
+            v >= END for s in self.query.plan.sources for v in progress["bounds"][s.name].values()
+        )
+        return Manifest(
+            batch=intent.batch,
+            epoch=intent.epoch,
+            ordinal=intent.ordinal,
+            groups=intent.groups,
+            sources=progress["states"],
+            bounds=progress["bounds"],
+            runs=runs,
+            outputs=outputs,
+            final=intent.final or ended,
+            flushes=intent.flushes,
+            offsets=intent.offsets,
+        )
+
+    def _check_late(self, progress: dict[str, Any]) -> None:
+        for source in self.query.plan.sources:
+            late = progress["summaries"][source.name].get("late", {})
+            if source.late == "raise" and any(late.values()):
+                column, row = json.loads(progress["sample"] or '["?", {}]')
+                bound = (self.last.bounds if self.last else {}).get(source.name, {}).get(column)
+                shown = bound if source.times[0].is_integer else iso(bound)
+                raise late_row_error(source.name, column, row, shown)
+
+    # ---- 4: publish ----
+    def _publish(self, done: Manifest) -> None:
+        mark = self.checkpoint.published / f"{done.batch:012d}"
+        if mark.exists():
+            return
+        for name, files in done.outputs.items():
+            sink = self.query.sinks.get(name)
+            if sink is not None:
+                sink.publish(done.batch, files)
+        failpoints.hit("publish.after")
+        mark.touch()
+        failpoints.hit("published.after")
+        for name, files in done.outputs.items():
+            sink = self.query.sinks.get(name)
+            if sink is not None:
+                sink.clean(files)
+
+    # ---- 5: clean ----
+    def _clean(self, base: Manifest | None) -> None:
+        """Drop manifests beyond the newest few, and the runs that only they named."""
+        ids = manifests.committed(self.checkpoint)
+        old, kept = ids[:-KEEP_MANIFESTS], ids[-KEEP_MANIFESTS:]
+        if not old:
+            return
+        live = self._live(kept)
+        for batch in old:
+            gone = manifests.read(self.checkpoint, batch)
+            for name in self._names(gone) - live if gone is not None else set():
+                failpoints.hit("gc.before")
+                (self.checkpoint.runs / name).unlink(missing_ok=True)
+            for path in (
+                self.checkpoint.manifests / f"{batch:012d}.json",
+                self.checkpoint.intents / f"{batch:012d}.json",
+                self.checkpoint.published / f"{batch:012d}",
+            ):
+                path.unlink(missing_ok=True)
+        failpoints.hit("gc.after")
+
+    def _sweep(self) -> None:
+        live = self._live(manifests.committed(self.checkpoint))
+        sweep(
+            self.checkpoint.runs, live, epoch=self.checkpoint.epoch, now=wall_micros(),
+            older_than=YOUNG_MICROS,
+        )  # fmt: skip
+
+    def _live(self, batches: Sequence[int]) -> set[str]:
+        live: set[str] = set()
+        for batch in batches:
+            found = manifests.read(self.checkpoint, batch)
+            if found is not None:
+                live |= self._names(found)
+        return live
+
+    @staticmethod
+    def _names(found: Manifest) -> set[str]:
+        return {r.name for groups in found.runs.values() for g in groups for r in g}

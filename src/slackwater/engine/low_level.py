@@ -1,0 +1,267 @@
+"""The low level: raw rows of a source, judged, summarised, and sent along the source's paths.
+
+Lateness is judged here and only here, against the bounds in force when the batch began. The summary (what
+the progress policy must know of the batch, and exact counts) goes to every group task.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slackwater.engine.arrival import arrival_summaries
+from slackwater.engine.batch import Batch
+from slackwater.engine.deliver import Delivery
+from slackwater.engine.plan import Path
+from slackwater.engine.wire import Message, pack_control, routes
+from slackwater.model.node import LATE_FIELDS, Aggregate, Late, Source
+from slackwater.model.time import TimeColumn
+from slackwater.semantics.bounds import END, START
+from slackwater.semantics.settings import Settings, guard_limit, resolve_source
+from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
+from slackwater.semantics.window_ids import last_complete, windows_missed
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Rows of one chunk with the verdicts on one time column; masks are per row."""
+
+    ticks: NDArray[np.int64]
+    null: Mask
+    future: Mask
+    late: Mask
+
+
+class SourceTask:
+    """One source in one low-level task."""
+
+    def __init__(self, batch: Batch, source: Source, delivery: Delivery):
+        self.batch = batch
+        self.source = source
+        self.delivery = delivery
+        self.settings = resolve_source(source)
+        self.paths = list(batch.plan.paths_from(source.name))
+        self.late_names = [
+            n for n, m in zip(batch.plan.names, batch.plan.nodes, strict=True)
+            if isinstance(m, Late) and m.source is source
+        ]  # fmt: skip
+        self.summaries: list[SourceSummary] = []
+        self.sample: str | None = None
+
+    # ---- rows ----
+    def rows(self, table: pa.Table, ready: dict[int, pa.Table] | None = None) -> None:
+        """Take a chunk of raw rows. ``ready`` has the rows of paths that Spark evaluated already:
+        per path a table in step with ``table`` whose last column ``_pass`` is its filter."""
+        n = table.num_rows
+        data = self._data_mask(table)
+        judged = [self._judge(table, t, s) for t, s in zip(self.source.times, self.settings, strict=True)]
+        self.summaries.append(self._summarise(table, data, judged))
+        if self.source.late == "raise":
+            self._sample(table, data, judged)
+        for path in self.paths:
+            admitted = data & self._admitted(path, judged)
+            rows = table
+            if ready is not None and path.id in ready:
+                rows = ready[path.id]
+                admitted = admitted & rows["_pass"].to_numpy(zero_copy_only=False)
+                rows = rows.drop_columns(["_pass"])
+                path = Path(path.id, path.producer, (), path.consumer, path.time, path.fields)
+            self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))
+        if self.late_names and n:
+            self._send_late(table, data, judged)
+
+    def _data_mask(self, table: pa.Table) -> Mask:
+        """Rows that are data: a punctuation row is not, unless the policy says so."""
+        mask = np.ones(table.num_rows, bool)
+        for setting in self.settings:
+            if setting.kind == "punctuated" and not setting.data:
+                mask &= pc.is_null(table[setting.punctuation]).to_numpy(zero_copy_only=False)
+        return mask
+
+    def _judge(self, table: pa.Table, time: TimeColumn, setting: Settings) -> Judged:
+        ticks, null = ticks_of(table[time.name])
+        limit = guard_limit(setting, self.batch.now)
+        future = np.zeros(len(ticks), bool) if limit is None else (ticks > limit) & ~null
+        late = (ticks < self.batch.bound(self.source.name, time.name)) & ~null
+        return Judged(ticks, null, future, late)
+
+    def _admitted(self, path: Path, judged: list[Judged]) -> Mask:
+        at = next((i for i, t in enumerate(self.source.times) if t.name == path.time), 0)
+        verdict, setting = judged[at], self.settings[at]
+        out = verdict.null.copy()
+        if setting.future == "side":
+            out |= verdict.future
+        if self.source.late != "admit":
+            out |= verdict.late
+        return ~out
+
+    # ---- what was seen ----
+    def _summarise(self, table: pa.Table, data: Mask, judged: list[Judged]) -> SourceSummary:
+        codes, names = self._partitions(table)
+        columns = {}
+        for setting, verdict in zip(self.settings, judged, strict=True):
+            columns[setting.column] = self._columns(table, data, codes, names, setting, verdict)
+        arrival = arrival_summaries(self.source, self.settings, table, data, codes, names, judged,
+                                    self.batch.states.get(self.source.name, {}))  # fmt: skip
+        for column, partitions in arrival.columns.items():
+            for name, part in partitions.items():
+                base = columns[column][name]
+                columns[column][name] = PartitionSummary(
+                    base.rows, base.hi, base.lo, base.future, base.punct,
+                    part.delay, part.delay_time, part.tail, part.rest_hi,
+                )  # fmt: skip
+        pairs = list(zip(self.settings, judged, strict=True))
+        return SourceSummary(
+            columns,
+            int(data.sum()),
+            {s.column: int((v.late & data).sum()) for s, v in pairs},
+            {s.column: int((v.null & data).sum()) for s, v in pairs},
+            arrival.violations,
+            arrival.orders,
+        )
+
+    def _partitions(self, table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
+        if self.source.partition is None:
+            return np.zeros(table.num_rows, np.int64), [""]
+        column = table[self.source.partition]
+        encoded = pc.coalesce(column.cast(pa.string()), "").combine_chunks().dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+    def _columns(
+        self,
+        table: pa.Table,
+        data: Mask,
+        codes: NDArray[np.int64],
+        names: list[str],
+        setting: Settings,
+        verdict: Judged,
+    ) -> dict[str, PartitionSummary]:
+        usable = data & ~verdict.null & ~verdict.future
+        n = len(names)
+        rows = np.bincount(codes, minlength=n)
+        future = np.bincount(codes[verdict.future & data], minlength=n)
+        high = np.full(n, START)
+        low = np.full(n, END)
+        np.maximum.at(high, codes[usable], verdict.ticks[usable]) if n > 1 else None
+        np.minimum.at(low, codes[usable], verdict.ticks[usable]) if n > 1 else None
+        if n == 1 and usable.any():
+            chosen = verdict.ticks if usable.all() else verdict.ticks[usable]
+            high[0], low[0] = chosen.max(), chosen.min()
+        puncts = np.full(n, START)
+        implausible = np.zeros(n, np.int64)
+        if setting.kind == "punctuated":
+            values, null = ticks_of(table[setting.punctuation])
+            limit = guard_limit(setting, self.batch.now)
+            beyond = ~null & (values > limit) if limit is not None else np.zeros(len(null), bool)
+            implausible = np.bincount(codes[beyond & ~data], minlength=n)
+            here = ~null & ~beyond
+            np.maximum.at(puncts, codes[here], values[here])
+        return {
+            name: PartitionSummary(
+                int(rows[i]),
+                int(high[i]) if high[i] > START else None,
+                int(low[i]) if low[i] < END else None,
+                int(future[i] + implausible[i]),
+                int(puncts[i]) if puncts[i] > START else None,
+            )
+            for i, name in enumerate(names)
+            if rows[i]
+        }
+
+    def _sample(self, table: pa.Table, data: Mask, judged: list[Judged]) -> None:
+        for setting, verdict in zip(self.settings, judged, strict=True):
+            found = np.flatnonzero(verdict.late & data)
+            if len(found) and self.sample is None:
+                row = table.slice(int(found[0]), 1).to_pylist()[0]
+                self.sample = json.dumps([setting.column, {k: str(v) for k, v in row.items()}])
+
+    # ---- late rows as a stream ----
+    def _send_late(self, table: pa.Table, data: Mask, judged: list[Judged]) -> None:
+        """Rows that are late, without a time, or sent aside as future; each once, by its first fault."""
+        n = table.num_rows
+        reason = np.zeros(n, np.int8)
+        by = np.zeros(n, np.int64)
+        bound = np.full(n, START)
+        missed = np.zeros(n, np.int64)
+        for time, setting, verdict in zip(self.source.times, self.settings, judged, strict=True):
+            new = data & (reason == 0)
+            in_force = self.batch.bound(self.source.name, time.name)
+            late, null = new & verdict.late, new & verdict.null
+            reason[late], reason[null] = 1, 2
+            by[late] = in_force - verdict.ticks[late]
+            bound[late] = in_force
+            if setting.future == "side":
+                limit = guard_limit(setting, self.batch.now) or 0
+                side = new & verdict.future
+                reason[side] = 3
+                by[side] = verdict.ticks[side] - limit
+                bound[side] = limit
+            missed += np.where(late, self._missed(time.name, verdict.ticks), 0)
+        chosen = reason > 0
+        if not chosen.any():
+            return
+        rows = table.filter(pa.array(chosen))
+        kind = np.array([None, "late", "null_time", "future"], object)[reason[chosen]]
+        integer = self.source.times[0].is_integer
+        none = bound[chosen] == START
+        bounds = pa.array(bound[chosen], pa.int64(), mask=none)
+        if not integer:
+            bounds = bounds.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        extra = [
+            pa.array(kind, pa.string()),
+            pa.array(by[chosen], pa.int64(), mask=none),
+            bounds,
+            pa.array(missed[chosen], pa.int64()),
+        ]
+        for field, values in zip(LATE_FIELDS, extra, strict=True):
+            rows = rows.append_column(field.name, values)
+        for name in self.late_names:
+            for path in self.batch.plan.paths_from(name):
+                self.delivery.send(path, rows)
+
+    def _missed(self, column: str, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Windows that each row comes too late for, over the aggregates that read this stream."""
+        total = np.zeros(len(ticks), np.int64)
+        for path in self.paths:
+            operator = self.batch.plan.operator(path.consumer)
+            if operator is None or path.time != column or not isinstance(operator.node, Aggregate):
+                continue
+            child = self.batch.plan.name_of(operator.node.child)
+            bound = self.batch.bound(child, operator.on)
+            if bound > START:
+                closed = END if bound >= END else last_complete(bound, operator.node.window)
+                total += windows_missed(ticks, closed, operator.node.window)
+        return total
+
+    def summary(self) -> dict[str, Any]:
+        """What every group task must know of this source."""
+        whole = merge(self.summaries, self.settings)
+        return {"source": self.source.name, "summary": whole.to_json(), "sample": self.sample}
+
+
+def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:
+    """A time column as int64 ticks and the mask of its nulls."""
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    values = column.cast(pa.int64())
+    if null.any():
+        values = values.fill_null(0)
+    return values.to_numpy(), null
+
+
+def broadcast_summaries(batch: Batch, tasks: Iterable[SourceTask]) -> list[Message]:
+    """The summaries of a task, addressed to every group of level 1."""
+    blobs = [pack_control("summary", t.summary()) for t in tasks]
+    return [(route, blob) for blob in blobs for route in routes(batch.groups)]

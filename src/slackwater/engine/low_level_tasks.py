@@ -1,0 +1,138 @@
+"""The functions that Spark runs at the low level: over rows of a DataFrame, or over splits of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.engine.batch import Batch
+from slackwater.engine.deliver import Delivery
+from slackwater.engine.fused import deliver_fused
+from slackwater.engine.low_level import SourceTask, broadcast_summaries
+from slackwater.engine.wire import Message, pack_control, routes, to_batches
+from slackwater.model.node import Source
+from slackwater.sources.splits import Split, scan_fused, scan_rows
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+CHUNK_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class RowInput:
+    """A streaming DataFrame as its task sees it: column ``columns[i]`` holds the source's column
+    ``names[i]``; ``paths`` are those whose row operators Spark has run, with the struct column of each."""
+
+    index: int
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    paths: tuple[tuple[int, str], ...] = ()
+
+
+def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
+    """Raw rows, tagged ``__src`` with their input's index."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        delivery = Delivery(batch, f"l0r{_partition_id()}")
+        tasks = [SourceTask(batch, s, delivery) for s in batch.plan.sources]
+        for chunk in _chunks(batches):
+            for item in inputs:
+                _take(item, tasks, chunk)
+        delivery.finish()
+        used = [t for t in tasks if t.source.input in {i.index for i in inputs}]
+        yield from to_batches([*delivery.messages, *_closing(batch, delivery, used)])
+
+    return run
+
+
+def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
+    rows = chunk
+    if "__src" in chunk.column_names:
+        rows = chunk.filter(pa.compute.equal(chunk["__src"], item.index))
+    if rows.num_rows == 0:
+        return
+    table = rows.select(list(item.columns)).rename_columns(list(item.names))
+    ready = {}
+    for path, column in item.paths:
+        struct = rows[column].combine_chunks()
+        if isinstance(struct, pa.ChunkedArray):
+            struct = pa.concat_arrays(struct.chunks)
+        ready[path] = pa.Table.from_batches([pa.RecordBatch.from_struct_array(struct)])
+    for task in tasks:
+        if task.source.input == item.index:
+            task.rows(table, ready)
+
+
+def partial_task(batch: Batch, source: Source) -> Task:
+    """Partial aggregates that Spark's own map-side aggregation made of the only path of a source."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        delivery = Delivery(batch, f"l0p{_partition_id()}")
+        task = SourceTask(batch, source, delivery)
+        found = list(batches)
+        if found:
+            deliver_fused(task, pa.Table.from_batches(found), from_spark=True)
+        delivery.finish()
+        yield from to_batches([*delivery.messages, *_closing(batch, delivery, [task])])
+
+    return run
+
+
+def split_task(batch: Batch, splits: dict[int, dict[str, list[Split]]], fused: frozenset[str]) -> Task:
+    """Files: the task's number says which splits of which sources are its own."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for numbers in batches:
+            for number in numbers.column(0).to_pylist():
+                delivery = Delivery(batch, f"l0s{number}")
+                tasks = []
+                for source in batch.plan.sources:
+                    mine = splits.get(number, {}).get(str(source.input), [])
+                    if not mine:
+                        continue
+                    task = SourceTask(batch, source, delivery)
+                    tasks.append(task)
+                    if source.name in fused:
+                        deliver_fused(task, scan_fused(task, mine), from_spark=False)
+                    else:
+                        for chunk in scan_rows(task, mine, CHUNK_ROWS):
+                            task.rows(chunk)
+                delivery.finish()
+                yield from to_batches([*delivery.messages, *_closing(batch, delivery, tasks)])
+
+    return run
+
+
+def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> list[Message]:
+    """Summaries to all groups, and this task's own files to group 0."""
+    messages = broadcast_summaries(batch, tasks)
+    if delivery.files:
+        outputs: dict[str, Any] = {
+            n: [asdict(f) for f in files] for n, files in delivery.files.items()
+        }
+        descriptor = {"level": 0, "group": -1, "operators": {}, "outputs": outputs}
+        messages.append((routes(batch.groups)[0], pack_control("descriptor", descriptor)))
+    return messages
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= CHUNK_ROWS:
+            yield pa.Table.from_batches(pending)
+            pending, rows = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
+def _partition_id() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

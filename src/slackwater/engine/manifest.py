@@ -1,0 +1,173 @@
+"""What a batch will do (intent) and what it did (manifest).
+
+A manifest is the whole truth about a query after a batch: bounds and policy state of its sources, live
+runs of its operators, output files of the batch. It appears by one atomic link; what is not in a
+manifest did not happen. Guarantee: for each batch id at most one manifest ever exists. Not guaranteed:
+that every Spark batch has one (a batch in which nothing could change leaves none).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slackwater.engine import failpoints
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.files import seal, unseal, write_new, write_replace
+from slackwater.errors import CheckpointError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """An immutable file of state rows, sorted by bucket.
+
+    ``low``/``high``: the closed range of panes (aggregate) or times (others) of its rows; ``buckets``: the
+    half-open range of buckets it may hold. A group reads only its own buckets of it.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    crc: int
+    low: int
+    high: int
+    buckets: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """One file a task wrote for an output, under its staging name."""
+
+    name: str
+    rows: int
+    bytes: int
+    partition: str = ""
+
+
+@dataclass
+class Manifest:
+    """State of the query after ``batch``; see the module's text."""
+
+    batch: int
+    epoch: int
+    ordinal: int
+    groups: int
+    sources: dict[str, Any]
+    bounds: dict[str, dict[str, int]]
+    runs: dict[str, list[list[Run]]]
+    outputs: dict[str, list[OutputFile]]
+    final: bool = False
+    flushes: int = 0
+    progress: dict[str, Any] = field(default_factory=dict)
+    offsets: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        document = asdict(self)
+        document["format"] = FORMAT
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Manifest:
+        """From a JSON document."""
+        document = dict(document)
+        if document.pop("format", None) != FORMAT:
+            raise CheckpointError(
+                "UNKNOWN_FORMAT",
+                "a manifest has a format that this version does not know",
+                hint="use the version of slackwater that wrote it",
+            )
+        document["runs"] = {
+            op: [[Run(**{**r, "buckets": tuple(r["buckets"])}) for r in runs] for runs in groups]
+            for op, groups in document["runs"].items()
+        }
+        document["outputs"] = {
+            name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()
+        }
+        return cls(**document)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a batch depends on: a retry repeats it. ``base`` is the batch whose manifest it starts from."""
+
+    batch: int
+    epoch: int
+    base: int
+    ordinal: int
+    now: int | None
+    groups: int
+    final: bool
+    flushes: int
+    ended: tuple[str, ...]
+    offsets: str
+    files: dict[str, list[Any]]
+
+    def decisions(self) -> dict[str, Any]:
+        """The part that must be the same when the batch is tried again."""
+        document = asdict(self)
+        for name in ("epoch", "groups"):
+            document.pop(name)
+        return document
+
+
+def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
+    """Make the intent durable, replacing one of an earlier epoch for the same batch."""
+    checkpoint.check_epoch()
+    path = checkpoint.intents / f"{intent.batch:012d}.json"
+    write_replace(path, seal({"format": FORMAT, **asdict(intent)}))
+
+
+def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
+    """The intent an earlier try of this batch left, or None."""
+    path = checkpoint.intents / f"{batch:012d}.json"
+    if not path.exists():
+        return None
+    document = unseal(path, what="intent")
+    document.pop("format")
+    document["ended"] = tuple(document["ended"])
+    return Intent(**document)
+
+
+def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    """Commit a batch: after this call it has happened, before it had not."""
+    checkpoint.check_epoch()
+    data = seal(manifest.to_json())
+    failpoints.hit("manifest.before")
+    try:
+        write_new(checkpoint.manifests / f"{manifest.batch:012d}.json", data)
+    except FileExistsError:
+        raise CheckpointError(
+            "BATCH_ALREADY_COMMITTED",
+            f"batch {manifest.batch} was committed by another driver",
+            hint="let the other driver run; this one must stop",
+            location=checkpoint.location,
+        ) from None
+    failpoints.hit("manifest.after")
+
+
+def read(checkpoint: Checkpoint, batch: int) -> Manifest | None:
+    """The manifest of a batch, or None."""
+    path = checkpoint.manifests / f"{batch:012d}.json"
+    if not path.exists():
+        return None
+    return Manifest.from_json(unseal(path, what="manifest"))
+
+
+def committed(checkpoint: Checkpoint) -> list[int]:
+    """Ids of all batches with a manifest, rising."""
+    return sorted(int(p.stem) for p in checkpoint.manifests.glob("[0-9]*.json"))
+
+
+def last(checkpoint: Checkpoint, before: int | None = None) -> Manifest | None:
+    """The newest manifest (of a batch below ``before``), or None for a new query."""
+    ids = [b for b in committed(checkpoint) if before is None or b < before]
+    return read(checkpoint, ids[-1]) if ids else None
+
+
+def fingerprint(text: str) -> str:
+    """A short digest of any text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

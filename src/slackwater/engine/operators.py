@@ -1,0 +1,184 @@
+"""Stateful operators as the group task sees them: a kernel, its state's shape, and what it still needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.plan import Operator
+from slackwater.kernels import aggregate, dedup, sort
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.node import Aggregate, Dedup, Node, Sort
+from slackwater.semantics.bounds import END, START
+from slackwater.semantics.lateness import dedup_frontier, dedup_memory
+from slackwater.semantics.window_ids import extent, last_complete
+
+State = Callable[[int, int], pa.Table]
+
+
+@dataclass(frozen=True)
+class StateStep:
+    """What a batch did to one operator of one group: results, rows to store, rows too late for it."""
+
+    output: pa.Table
+    keep: pa.Table
+    late: int = 0
+
+
+class Program(Protocol):
+    """How one kind of operator runs."""
+
+    order: str
+    state_schema: pa.Schema
+
+    def first_needed(self, bound: int) -> int:
+        """Smallest pane or time that anything above ``bound`` may need."""
+        ...
+
+    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
+        """All new rows first, then the bound from ``old`` to ``new``."""
+        ...
+
+    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+        """Rows of several runs as those of one, without what is no longer needed."""
+        ...
+
+
+class AggregateProgram:
+    """Window aggregates over panes or window ids."""
+
+    order = "_pane"
+
+    def __init__(self, operator: Operator):
+        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        self.node = operator.node
+        self.spec = operator.spec
+        self.state_schema = aggregate.partials_schema(self.spec)
+
+    def first_needed(self, bound: int) -> int:
+        return aggregate.needed(self.spec, self._closed(bound))
+
+    def _closed(self, bound: int) -> int:
+        if bound <= START:
+            return START
+        return END if bound >= END else last_complete(bound, self.spec.window)
+
+    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
+        closed, close_to = self._closed(old), self._closed(new)
+        fresh = aggregate.merge_partials(self.spec, list(arrived))
+        stored = self.state_schema.empty_table()
+        if close_to > closed:
+            stored = state(self.first_needed(old), self._last_pane(close_to))
+        done = aggregate.step(self.spec, fresh, stored, closed, close_to)
+        return StateStep(self._present(done.output), done.keep, done.dropped_rows)
+
+    def _last_pane(self, close_to: int) -> int:
+        if close_to >= END:
+            return END
+        return int(self.spec.panes.end_pane(close_to)) - 1
+
+    def _present(self, output: pa.Table) -> pa.Table:
+        """The kernel's output under the user's names, with the window's start and end."""
+        node = self.node
+        wids = output["_wid"].combine_chunks().cast(pa.int64())
+        starts, ends = extent(wids.to_numpy(), node.window)
+        kind = arrow_schema([f for f in node.schema if f.name == node.times[0].name]).field(0).type
+        window = pa.StructArray.from_arrays(
+            [pa.array(starts).cast(kind.field(0).type), pa.array(ends).cast(kind.field(1).type)],
+            fields=[kind.field(0), kind.field(1)],
+        )
+        columns: dict[str, pa.Array] = {}
+        fixed = [f for f in node.schema if f.name not in {o.name for o in node.outputs}]
+        for i, key in enumerate(node.keys):
+            columns[key.name] = output[f"_k{i}"]
+        columns[fixed[-2].name] = wids
+        columns[fixed[-1].name] = window
+        for primitive in node.primitives:
+            columns[primitive.name] = output[primitive.name]
+        return pa.table(columns)
+
+    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+        rows = rows.filter(pc.greater_equal(rows["_pane"], first))
+        return aggregate.merge_partials(self.spec, [rows])
+
+
+class DedupProgram:
+    """First rows; the state is the keys seen, with their times."""
+
+    order = "_time"
+
+    def __init__(self, operator: Operator):
+        assert isinstance(operator.node, Dedup)
+        self.node = operator.node
+        fields = [self.node.field(c) for c in self.node.subset]
+        keys = arrow_schema([f for f in fields if f is not None])
+        self.state_schema = pa.schema(
+            [*keys, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())]
+        )
+        self.row_schema = arrow_schema(self.node.schema)
+
+    def first_needed(self, bound: int) -> int:
+        return dedup_memory(bound, self.node)
+
+    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
+        rows = _rows(arrived, self.row_schema)
+        if rows.num_rows == 0:
+            return StateStep(self.row_schema.empty_table(), self.state_schema.empty_table())
+        times = pc.min_max(rows["_time"])
+        reach = self.node.within or 0
+        stored = state(times["min"].as_py() - reach, times["max"].as_py() + reach)
+        kept, fresh, late = dedup.step(
+            rows,
+            stored,
+            self.node.subset,
+            within=self.node.within,
+            frontier=dedup_frontier(old, self.node),
+        )
+        fresh = fresh.select(self.state_schema.names)
+        return StateStep(kept.select(self.row_schema.names), fresh, late)
+
+    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+        return rows.filter(pc.greater_equal(rows["_time"], first))
+
+
+class SortProgram:
+    """Rows wait until the bound has passed them, then leave in order."""
+
+    order = "_time"
+
+    def __init__(self, operator: Operator):
+        assert isinstance(operator.node, Sort)
+        self.row_schema = arrow_schema(operator.node.schema)
+        self.state_schema = pa.schema(
+            [*self.row_schema, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())]
+        )
+
+    def first_needed(self, bound: int) -> int:
+        return bound
+
+    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
+        rows = _rows(arrived, self.row_schema)
+        stored = self.state_schema.empty_table()
+        if new > old:
+            stored = state(old, new - 1)
+        ordered, keep, late = sort.step(rows, stored, old, new)
+        return StateStep(ordered.select(self.row_schema.names), keep, late)
+
+    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+        return rows.filter(pc.greater_equal(rows["_time"], first))
+
+
+def _rows(arrived: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    full = pa.schema([*schema, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())])
+    return pa.concat_tables([full.empty_table(), *(t.select(full.names).cast(full) for t in arrived)])
+
+
+OPERATORS: Mapping[type[Node], Callable[[Operator], Program]] = {
+    Aggregate: AggregateProgram,
+    Dedup: DedupProgram,
+    Sort: SortProgram,
+}

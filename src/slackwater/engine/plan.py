@@ -1,0 +1,280 @@
+"""From a query's tree to what the tasks of a batch do.
+
+A **path** leads from a producer (a source, its late rows, a stateful operator) through row operators to
+one consumer (a stateful operator or an output). Unions vanish: they are several paths into one consumer.
+Stateful operators stand on **levels**: level 0 are the sources, an operator is one level above its highest
+producer; all operators of a level run in the same tasks, one task per partition-group, and a shuffle lies
+between two levels. An output is written by the tasks of its producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from slackwater.errors import AnalysisError
+from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.model.node import (
+    STATEFUL,
+    Aggregate,
+    Dedup,
+    Filter,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.render import digest
+from slackwater.model.schema import Expr, Field, Named, column
+from slackwater.semantics.bounds import topological
+from slackwater.semantics.cost import choose_plan
+
+LOW_LEVEL = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row operator on a path: a filter (``condition``) or a projection (``columns``)."""
+
+    condition: Expr | None = None
+    columns: tuple[Named, ...] = ()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions it evaluates."""
+        if self.condition is not None:
+            return (self.condition,)
+        return tuple(c.expr for c in self.columns)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Rows on their way; ``time`` is the producer's column by which the consumer progresses."""
+
+    id: int
+    producer: str
+    steps: tuple[Step, ...]
+    consumer: str
+    time: str
+    fields: tuple[Field, ...]
+
+    @property
+    def blocked_by(self) -> Expr | None:
+        """The first expression that the column engine cannot evaluate, or None."""
+        return next((e for s in self.steps for e in s.expressions if e.duck is None), None)
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether some row may be dropped on the way."""
+        return any(s.condition is not None for s in self.steps)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A stateful operator: its id is stable over restarts of the same query."""
+
+    id: str
+    node: Node
+    level: int
+    spec: AggregateSpec | None = None
+
+    @property
+    def on(self) -> str:
+        """The progressing column of its input."""
+        node = self.node
+        if isinstance(node, Aggregate):
+            return node.window.on
+        assert isinstance(node, (Dedup, Sort))
+        return node.on
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named result: the rows of ``node``."""
+
+    name: str
+    node: Node
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole query; see the module's text."""
+
+    nodes: tuple[Node, ...]
+    names: tuple[str, ...]
+    sources: tuple[Source, ...]
+    operators: tuple[Operator, ...]
+    outputs: tuple[Output, ...]
+    paths: tuple[Path, ...]
+    levels: tuple[tuple[str, int], ...]
+    ansi: bool
+    zone: str
+
+    @cached_property
+    def top(self) -> int:
+        """The highest level; at least 1, since level 1 computes the bounds."""
+        return max([1, *(op.level for op in self.operators)])
+
+    @cached_property
+    def level_of(self) -> dict[str, int]:
+        """Level of each producer by name."""
+        return dict(self.levels)
+
+    def operator(self, id: str) -> Operator | None:
+        """The operator of that id, or None."""
+        return next((op for op in self.operators if op.id == id), None)
+
+    def paths_from(self, producer: str) -> Iterator[Path]:
+        """Paths that start at ``producer``."""
+        return (p for p in self.paths if p.producer == producer)
+
+    def paths_to(self, consumer: str) -> Iterator[Path]:
+        """Paths that end at ``consumer``."""
+        return (p for p in self.paths if p.consumer == consumer)
+
+    def at(self, level: int) -> tuple[Operator, ...]:
+        """Operators of a level."""
+        return tuple(op for op in self.operators if op.level == level)
+
+    def name_of(self, node: Node) -> str:
+        """Name of a node (source name, operator id, or a running name)."""
+        return next(n for m, n in zip(self.nodes, self.names, strict=True) if m is node)
+
+
+def renumber(outputs: Sequence[Output], inputs: Mapping[int, int]) -> list[Output]:
+    """The same outputs with the inputs of their sources renumbered; shared parts stay shared."""
+    done: dict[int, Node] = {}
+
+    def rebuilt(node: Node) -> Node:
+        if id(node) not in done:
+            new: Node
+            if isinstance(node, Source):
+                new = replace(node, input=inputs[node.input])
+            elif isinstance(node, Late):
+                source = rebuilt(node.source)
+                assert isinstance(source, Source)
+                new = replace(node, source=source)
+            elif isinstance(node, Union):
+                new = replace(node, inputs=tuple(rebuilt(c) for c in node.inputs))
+            else:
+                assert isinstance(node, (Filter, Project, *STATEFUL))
+                new = replace(node, child=rebuilt(node.child))
+            done[id(node)] = new
+        return done[id(node)]
+
+    return [replace(o, node=rebuilt(o.node)) for o in outputs]
+
+
+def build(
+    outputs: Sequence[Output], *, ansi: bool, zone: str, window_plan: dict[str, str] | str = "auto"
+) -> Plan:
+    """Lay a query out on levels and paths."""
+    nodes = topological([o.node for o in outputs])
+    names: list[str] = []
+    by_id: dict[int, str] = {}
+    counts: dict[str, int] = {}
+    for node in nodes:
+        # An operator is named by its meaning, so that its state is found again when other outputs come or go.
+        name = node.name if isinstance(node, Source) else f"{type(node).__name__.lower()}-{digest(node)}"
+        counts[name] = counts.get(name, 0) + 1
+        if counts[name] > 1 and not isinstance(node, Source):
+            name += f"-{counts[name]}"
+        names.append(name)
+        by_id[id(node)] = name
+    sources = tuple(n for n in nodes if isinstance(n, Source))
+    _check_names(sources, outputs)
+
+    level: dict[str, int] = {}
+    operators: list[Operator] = []
+    paths: list[Path] = []
+
+    def routes(consumer: str, node: Node, on: str) -> int:
+        highest = 0
+        for producer, steps, time in _collect(node, on):
+            name = by_id[id(producer)]
+            highest = max(highest, level[name])
+            paths.append(Path(len(paths), name, steps, consumer, time, _raw_fields(producer)))
+        return highest
+
+    for node, name in zip(nodes, names, strict=True):
+        if isinstance(node, (Source, Late)):
+            level[name] = LOW_LEVEL
+        elif isinstance(node, STATEFUL):
+            draft = Operator(name, node, 0)
+            child = node.children[0]
+            level[name] = routes(name, child, draft.on) + 1
+            spec = None
+            if isinstance(node, Aggregate):
+                wanted = window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
+                if wanted == "auto":
+                    wanted = choose_plan(node.window).plan
+                spec = AggregateSpec(
+                    tuple(Field(k.name, k.expr.type) for k in node.keys),
+                    node.window,
+                    node.primitives,
+                    wanted,  # type: ignore[arg-type]
+                    ansi,
+                )
+            operators.append(replace(draft, level=level[name], spec=spec))
+    for output in outputs:
+        on = output.node.times[0].name if output.node.times else ""
+        routes(f"out:{output.name}", output.node, on)
+    return Plan(
+        nodes, tuple(names), sources, tuple(operators), tuple(outputs), tuple(paths),
+        tuple(level.items()), ansi, zone,
+    )  # fmt: skip
+
+
+def _collect(node: Node, on: str) -> list[tuple[Node, tuple[Step, ...], str]]:
+    """All (producer, row steps, producer's time column) that lead to ``node``."""
+    if isinstance(node, Filter):
+        step = Step(condition=node.condition)
+        return [(p, (*s, step), t) for p, s, t in _collect(node.child, on)]
+    if isinstance(node, Project):
+        step = Step(columns=node.columns)
+        below = next((i for o, i, _ in node.origins if o == on), "")
+        return [(p, (*s, step), t) for p, s, t in _collect(node.child, below)]
+    if isinstance(node, Union):
+        position = next((i for i, t in enumerate(node.times) if t.name == on), 0)
+        found = []
+        for child in node.inputs:
+            below = child.times[position].name if child.times else ""
+            found.extend(_collect(child, below))
+        return found
+    if isinstance(node, Aggregate):
+        return [(node, (finishing(node),), on)]
+    return [(node, (), on)]
+
+
+def finishing(node: Aggregate) -> Step:
+    """The projection from an aggregate's primitives to the user's columns."""
+    fixed = [f for f in node.schema if f.name not in {o.name for o in node.outputs}]
+    return Step(
+        columns=(*(Named(f.name, column(f.name, f.type)) for f in fixed), *node.outputs)
+    )
+
+
+def _raw_fields(producer: Node) -> tuple[Field, ...]:
+    """Columns of a producer's table before the path's steps."""
+    if isinstance(producer, Aggregate):
+        fixed = [f for f in producer.schema if f.name not in {o.name for o in producer.outputs}]
+        return (*fixed, *(Field(p.name, p.type) for p in producer.primitives))
+    return producer.schema
+
+
+def _check_names(sources: Sequence[Source], outputs: Sequence[Output]) -> None:
+    for kind, names in (
+        ("stream", [s.name for s in sources]),
+        ("output", [o.name for o in outputs]),
+    ):
+        twice = {n for n in names if names.count(n) > 1}
+        if twice:
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"two {kind}s are called {sorted(twice)[0]!r}",
+                hint="give each stream a name= and each output a queryName of its own",
+                name=sorted(twice)[0],
+            )

@@ -1,0 +1,65 @@
+"""New bounds of a batch, by pure functions: what every group task computes from the same summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slackwater.engine.batch import Batch
+from slackwater.engine.plan import Plan
+from slackwater.model.node import Source
+from slackwater.semantics.bounds import propagate
+from slackwater.semantics.lateness import flush_bound, window_chains
+from slackwater.semantics.progress import SourceState, advance, initial_state
+from slackwater.semantics.settings import resolve_source
+from slackwater.semantics.summary import SourceSummary, merge
+
+
+def new_progress(batch: Batch, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """States of the sources and bounds of all nodes after the batch, with the merged summaries."""
+    states: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
+    sources: dict[str, dict[str, int]] = {}
+    samples = sorted(s["sample"] for s in summaries if s.get("sample"))
+    for source in batch.plan.sources:
+        settings = resolve_source(source)
+        parts = [
+            SourceSummary.from_json(s["summary"]) for s in summaries if s["source"] == source.name
+        ]
+        summary = merge(parts, settings)
+        state = state_of(batch.states, source.name) or initial_state(source)
+        ended = source.name in batch.ended
+        state = advance(source, settings, state, summary, batch.now, ended=ended)
+        if batch.flush and not ended:
+            state = _flushed(batch.plan, source, state)
+        states[source.name] = state.to_json()
+        merged[source.name] = summary.to_json()
+        sources[source.name] = {c: s.bound for c, s in state.columns.items()}
+    return {
+        "states": states,
+        "summaries": merged,
+        "bounds": bounds_of(batch.plan, sources),
+        "sample": samples[0] if samples else None,
+    }
+
+
+def _flushed(plan: Plan, source: Source, state: SourceState) -> SourceState:
+    """The state with bounds that close every window which holds a row seen so far."""
+    outputs = [o.node for o in plan.outputs]
+    columns = dict(state.columns)
+    for name, column in columns.items():
+        if column.hi is not None:
+            reach = flush_bound(column.hi, window_chains(outputs, source, name))
+            columns[name] = replace(column, bound=max(column.bound, reach))
+    return replace(state, columns=columns)
+
+
+def bounds_of(plan: Plan, sources: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Bounds of every node by name."""
+    return dict(zip(plan.names, propagate(plan.nodes, sources), strict=True))
+
+
+def state_of(states: Mapping[str, Any], name: str) -> SourceState | None:
+    """A source's stored state, or None before its first batch."""
+    return SourceState.from_json(states[name]) if name in states else None

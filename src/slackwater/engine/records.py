@@ -1,0 +1,131 @@
+"""The progress record of a batch: what ``lastProgress`` shows beyond Spark's own fields.
+
+Its JSON schema is ``docs/progress.schema.json``; every Spark test validates against it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.clock import wall_micros
+from slackwater.model.node import Source
+from slackwater.model.time import TimeColumn, iso
+from slackwater.semantics.bounds import END, START
+from slackwater.semantics.progress import ColumnState, SourceState
+
+if TYPE_CHECKING:
+    from slackwater.engine.batch import Batch
+    from slackwater.engine.loop import Query
+    from slackwater.engine.manifest import Manifest
+
+
+def progress_record(
+    query: Query,
+    batch: Batch,
+    done: Manifest,
+    found: list[dict[str, Any]],
+    times: dict[str, float],
+) -> dict[str, Any]:
+    """All that is known of a batch when it commits."""
+    plan = query.plan
+    summaries = next(d["progress"]["summaries"] for d in found if "progress" in d)
+    streams = {
+        s.name: _stream(s, SourceState.from_json(done.sources[s.name]), summaries[s.name])
+        for s in plan.sources
+    }
+    operators = {op.id: _operator(query, op.id, done, found) for op in plan.operators}
+    outputs = {
+        name: {
+            "rows": sum(f.rows for f in done.outputs.get(name, [])),
+            "files": sum(1 for f in done.outputs.get(name, []) if f.name),
+            "bytes": sum(f.bytes for f in done.outputs.get(name, [])),
+        }
+        for name in query.sinks
+    }
+    rows = sum(s["numInputRows"] for s in streams.values())
+    return {
+        "batchId": done.batch,
+        "ordinal": done.ordinal,
+        "timestamp": iso(wall_micros()),
+        "clock": iso(batch.now),
+        "numInputRows": rows,
+        "partitionGroups": done.groups,
+        "final": done.final,
+        "durationMs": {k: round(v * 1000) for k, v in times.items()},
+        "streams": streams,
+        "operators": operators,
+        "outputs": outputs,
+        "stateOperators": [
+            {
+                "operatorName": name,
+                "numRowsTotal": op["state"]["rows"],
+                "memoryUsedBytes": op["state"]["bytes"],
+                "numRowsUpdated": op["rowsIn"],
+                "numRowsDroppedByWatermark": op["late"],
+            }
+            for name, op in operators.items()
+        ],
+        "sink": next((s.describe() for s in query.sinks.values()), {}),
+        "sinks": [s.describe() for s in query.sinks.values()],
+    }
+
+
+def _stream(source: Source, state: SourceState, summary: dict[str, Any]) -> dict[str, Any]:
+    late = summary.get("late", {})
+    return {
+        "numInputRows": summary.get("rows", 0),
+        "totalRows": state.rows,
+        "late": {c: late.get(c, 0) for c in state.columns},
+        "totalLate": {c: s.late for c, s in state.columns.items()},
+        "nullTime": {c: s.null_time for c, s in state.columns.items()},
+        "future": {c: s.future for c, s in state.columns.items()},
+        "orderViolations": state.violations,
+        "bounds": {t.name: _column(t, state.columns[t.name]) for t in source.times},
+    }
+
+
+def _column(time: TimeColumn, state: ColumnState) -> dict[str, Any]:
+    delay, at, partition = state.delay
+    behind = None if state.hi is None or not START < state.bound < END else state.hi - state.bound
+    return {
+        "bound": show(time, state.bound),
+        "ticks": None if state.bound <= START else state.bound,
+        "newest": show(time, state.hi),
+        "behind": behind,
+        "holder": state.holder,
+        "partitions": len(state.partitions),
+        "idle": sorted(n for n, p in state.partitions.items() if p.idle),
+        "excluded": sorted(n for n, p in state.partitions.items() if p.excluded),
+        "maxDelay": {"ticks": delay, "time": show(time, at), "partition": partition},
+    }
+
+
+def show(time: TimeColumn, ticks: int | None) -> str | int | None:
+    """A time for people: ISO text, or the number itself for integer columns."""
+    if ticks is None or ticks <= START:
+        return None
+    if ticks >= END:
+        return "end"
+    return ticks if time.is_integer else iso(ticks)
+
+
+def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]) -> dict[str, Any]:
+    operator = query.plan.operator(id)
+    assert operator is not None
+    states = [d["operators"][id] for d in found if id in d["operators"]]
+    runs = {r.name: r for g in done.runs.get(id, []) for r in g}
+    bounds = done.bounds.get(id, {})
+    return {
+        "kind": type(operator.node).__name__,
+        "plan": operator.spec.plan if operator.spec is not None else None,
+        "rowsIn": sum(s["in"] for s in states),
+        "rowsOut": sum(s["out"] for s in states),
+        "late": sum(s["late"] for s in states),
+        "compacted": sum(s["compacted"] for s in states),
+        "state": {
+            "rows": sum(r.rows for r in runs.values()),
+            "bytes": sum(r.bytes for r in runs.values()),
+            "runs": len(runs),
+        },
+        "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
+    }

@@ -1,0 +1,156 @@
+"""State runs: immutable Arrow files, written by a task, named for ever.
+
+Because the name is the version, a worker may keep what it decoded: the cache needs no invalidation. It is a
+bounded LRU; no plan counts on a hit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine import failpoints
+from slackwater.engine.files import checksum
+from slackwater.engine.manifest import Run
+from slackwater.errors import CheckpointError
+from slackwater.kernels.buckets import bucket_range
+
+CACHE_BYTES = 256 << 20
+
+_cache: OrderedDict[str, pa.Table] = OrderedDict()
+_cached_bytes = 0
+
+
+def write_run(
+    folder: Path, prefix: str, table: pa.Table, order: str, setting: str | None = None
+) -> Run:
+    """Write the rows of ``table`` (sorted here by bucket) as one run; ``order`` is its pane/time column."""
+    failpoints.hit("task.run.before", setting)
+    table = table.sort_by([("_bucket", "ascending")]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = sink.getvalue()
+    name = f"{prefix}-{os.urandom(6).hex()}.arrow"
+    path = folder / name
+    with open(path, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    extremes = pc.min_max(table[order])
+    buckets = table["_bucket"]
+    run = Run(
+        name,
+        table.num_rows,
+        data.size,
+        checksum(data),
+        extremes["min"].as_py(),
+        extremes["max"].as_py(),
+        (buckets[0].as_py(), buckets[-1].as_py() + 1),
+    )
+    _remember(str(path), table)
+    failpoints.hit("task.run.after", setting)
+    return run
+
+
+def read_run(folder: Path, run: Run, buckets: tuple[int, int]) -> pa.Table:
+    """The rows of a run that lie in the half-open range of buckets."""
+    table = _load(folder / run.name, run)
+    first, end = max(run.buckets[0], buckets[0]), min(run.buckets[1], buckets[1])
+    column = table["_bucket"].to_numpy()
+    low, high = np.searchsorted(column, first), np.searchsorted(column, end)
+    return table.slice(int(low), int(high - low))
+
+
+def read_runs(
+    folder: Path, runs: Sequence[Run], buckets: tuple[int, int], schema: pa.Schema
+) -> pa.Table:
+    """All rows of several runs in the range of buckets."""
+    tables = [read_run(folder, r, buckets) for r in runs]
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def regroup(groups: Sequence[Sequence[Run]], count: int) -> list[list[Run]]:
+    """The same state for another number of groups, without touching a file.
+
+    Each group's entry is narrowed to the buckets it owns: a piece of a file belongs to one group only, so
+    that one group may rewrite its piece while another still reads its own.
+    """
+    if len(groups) == count:
+        return [list(g) for g in groups]
+    pieces = [r for g in groups for r in g]
+    return [
+        [_narrow(r, bucket_range(g, count)) for r in pieces if overlaps(r, bucket_range(g, count))]
+        for g in range(count)
+    ]
+
+
+def _narrow(run: Run, buckets: tuple[int, int]) -> Run:
+    first, end = max(run.buckets[0], buckets[0]), min(run.buckets[1], buckets[1])
+    return replace(run, buckets=(first, end))
+
+
+def overlaps(run: Run, buckets: tuple[int, int]) -> bool:
+    """Whether a run may hold rows of the half-open range of buckets."""
+    return run.buckets[0] < buckets[1] and buckets[0] < run.buckets[1]
+
+
+def _load(path: Path, run: Run) -> pa.Table:
+    key = str(path)
+    if key in _cache:
+        _cache.move_to_end(key)
+        return _cache[key]
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        data = b""
+    if len(data) != run.bytes or checksum(data) != run.crc:
+        raise CheckpointError(
+            "DAMAGED_FILE",
+            f"state file '{path.name}' is damaged: {len(data)} bytes where {run.bytes} were written, "
+            "or another checksum",
+            hint="restore the checkpoint from a backup, or start with a new checkpointLocation",
+            path=path.name,
+        )
+    table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    _remember(key, table)
+    return table
+
+
+def _remember(key: str, table: pa.Table) -> None:
+    global _cached_bytes
+    if table.nbytes > CACHE_BYTES:
+        return
+    _cache[key] = table
+    _cached_bytes += table.nbytes
+    while _cached_bytes > CACHE_BYTES:
+        _, old = _cache.popitem(last=False)
+        _cached_bytes -= old.nbytes
+
+
+def sweep(folder: Path, live: set[str], *, epoch: int, now: int, older_than: int) -> int:
+    """Remove files that no manifest names: leavings of tasks that lost or of drivers that died.
+
+    Spares young files (``older_than`` microseconds) and those of the current ``epoch``, since a task that
+    is still running may own them. Returns how many files went.
+    """
+    removed = 0
+    for path in folder.iterdir():
+        if path.name in live or f"-e{epoch}-" in path.name or not path.is_file():
+            continue
+        try:
+            if now - path.stat().st_mtime_ns // 1_000 < older_than:
+                continue
+            failpoints.hit("gc.before")
+            path.unlink()
+            removed += 1
+        except FileNotFoundError:
+            continue
+    return removed

@@ -1,0 +1,1 @@
+"""How it is computed: functions on Arrow tables, with DuckDB and NumPy; no Spark, no I/O."""

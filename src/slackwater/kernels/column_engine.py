@@ -1,0 +1,106 @@
+"""The column engine: one DuckDB per process. No other module imports duckdb."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+
+_lock = threading.Lock()
+_roots: dict[int, duckdb.DuckDBPyConnection] = {}
+_local = threading.local()
+
+
+def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBPyConnection:
+    """The process's connection: one thread, ``memory`` at most, spilling to ``scratch``.
+
+    Cached by process (a forked worker opens its own: a connection does not survive a fork) and by
+    thread (a connection serves one thread). A later call with other limits changes them.
+    """
+    pid = os.getpid()
+    with _lock:
+        root = _roots.get(pid)
+        if root is None:
+            _roots.clear()
+            root = _roots[pid] = duckdb.connect(
+                ":memory:",
+                config={
+                    "threads": 1,
+                    "autoinstall_known_extensions": False,
+                    "autoload_known_extensions": False,
+                },
+            )
+    con: duckdb.DuckDBPyConnection | None = getattr(_local, "con", None)
+    if con is not None and _local.of == (pid, memory, scratch):
+        return con
+    if con is None or _local.of[0] != pid:
+        con = root.cursor()
+    con.execute(f"SET memory_limit = {literal(memory)}")
+    if scratch is not None:
+        con.execute(f"SET temp_directory = {literal(scratch)}")
+    con.execute("SET preserve_insertion_order = false")
+    con.execute("SET enable_progress_bar = false")
+    # A name in a statement is a registered table, never a Python variable that happens to exist.
+    con.execute("SET python_enable_replacements = false")
+    con.execute("SET TimeZone = 'UTC'")
+    _local.con, _local.of = con, (pid, memory, scratch)
+    return con
+
+
+def sql_to_arrow(
+    con: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, pa.Table]
+) -> pa.Table:
+    """Run one SELECT over ``tables`` (by name) and return plain Arrow types.
+
+    Plain: no string views, no dictionaries, HUGEINT as decimal(38,0), times in UTC.
+    """
+    for name, table in tables.items():
+        con.register(name, table)
+    try:
+        result: pa.Table = con.sql(sql).to_arrow_table()
+    finally:
+        for name in tables:
+            con.unregister(name)
+    return plain(result)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The table with the Arrow types of ``kernels.types``; the same object if it has them."""
+    types = [_plain_type(f.type) for f in table.schema]
+    if all(a.equals(f.type) for a, f in zip(types, table.schema)):
+        return table
+    schema = pa.schema([pa.field(f.name, t) for f, t in zip(table.schema, types)])
+    return table.cast(schema)
+
+
+def quote(name: str) -> str:
+    """An identifier of the column engine."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A string literal of the column engine."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _plain_type(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(t) or pa.types.is_large_string(t):
+        return pa.string()
+    if pa.types.is_binary_view(t) or pa.types.is_large_binary(t):
+        return pa.binary()
+    if pa.types.is_dictionary(t):
+        return _plain_type(t.value_type)
+    if pa.types.is_timestamp(t):
+        return pa.timestamp("us", "UTC") if t.tz is not None else pa.timestamp("us")
+    if pa.types.is_decimal(t) and not pa.types.is_decimal128(t):
+        return pa.decimal128(t.precision, t.scale)
+    if pa.types.is_struct(t):
+        return pa.struct([pa.field(f.name, _plain_type(f.type)) for f in t])
+    if pa.types.is_map(t):
+        return pa.map_(_plain_type(t.key_type), _plain_type(t.item_type))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return pa.list_(_plain_type(t.value_type))
+    return t

@@ -1,0 +1,103 @@
+"""Translated pieces: text for DuckDB with Spark's type, and how pieces are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.kernels.translate.types import NotTranslatable, duck_type
+
+LONGEST = 20_000
+"""Longest text of a piece: guards repeat their operands, so nesting may double the text."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A piece of DuckDB SQL, safe to stand anywhere (parenthesised where needed).
+
+    ``value`` is the constant's value if it is one (``None`` of ``constant`` true is NULL).
+    ``raises`` says that evaluating it may fail, ``nullable`` that it may be null.
+    """
+
+    sql: str
+    type: str
+    value: object = None
+    constant: bool = False
+    raises: bool = False
+    nullable: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.sql) > LONGEST:
+            raise NotTranslatable("the expression is too long")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a translation depends on besides the expression."""
+
+    ansi: bool
+    zone: str
+    columns: dict[str, tuple[str, str]] = field(default_factory=dict)
+    offset: int | None = None
+    """Microseconds that local time is ahead of UTC; None if the zone is no fixed offset."""
+
+    def fixed_offset(self, what: str) -> int:
+        """The zone's offset, for a ``what`` that depends on the zone."""
+        if self.offset is None:
+            raise NotTranslatable(f"{what} in the time zone {self.zone}, which is no fixed offset")
+        return self.offset
+
+
+Handler = Callable[[Context, Sequence[Typed]], Typed]
+
+
+def text_literal(value: str) -> str:
+    """A string literal; one with a zero byte cannot be written."""
+    if "\0" in value:
+        raise NotTranslatable("a zero byte in a string")
+    return "'" + value.replace("'", "''") + "'"
+
+
+def null(type: str) -> str:
+    """NULL of a type."""
+    return f"CAST(NULL AS {duck_type(type)})"
+
+
+def fail(condition: str, text: str) -> str:
+    """Raise when evaluated."""
+    return f"error({text_literal(f'[{condition}] {text}')})"
+
+
+def call(
+    args: Sequence[Typed],
+    sql: str,
+    type: str,
+    *,
+    raises: bool = False,
+    nullable: bool | None = None,
+) -> Typed:
+    """A function that is null if any argument is, and evaluates its arguments left to right.
+
+    Spark stops at the first null argument: a later one that would fail is not evaluated then.
+    """
+    sql = guarded(args, sql)
+    some_null = any(a.nullable for a in args) if nullable is None else nullable
+    return Typed(sql, type, raises=raises or any(a.raises for a in args), nullable=some_null)
+
+
+def guarded(args: Sequence[Typed], sql: str) -> str:
+    """``sql``, but null without evaluating it if an argument before a failing one is null."""
+    last = max((i for i, a in enumerate(args) if a.raises), default=0)
+    earlier = [a for a in args[:last] if a.nullable]
+    if not earlier:
+        return sql
+    nulls = " OR ".join(f"{a.sql} IS NULL" for a in earlier)
+    return f"(CASE WHEN {nulls} THEN NULL ELSE {sql} END)"
+
+
+def same_types(args: Sequence[Typed], what: str) -> str:
+    """The one type of all arguments; NULL literals of no type have any."""
+    types = {a.type for a in args}
+    if len(types) != 1:
+        raise NotTranslatable(f"{what} of {', '.join(sorted(types))}")
+    return types.pop()

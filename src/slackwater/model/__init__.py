@@ -1,0 +1,1 @@
+"""What a query says: frozen, validated values; no Spark, no I/O."""

@@ -1,0 +1,156 @@
+"""Operators of a query: an immutable tree that shares sub-trees. Users hold streams, never nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slackwater.model.aggregate import Primitive
+from slackwater.model.policy import Policy
+from slackwater.model.schema import Expr, Field, Named
+from slackwater.model.time import TimeColumn
+from slackwater.model.window import TimeWindow
+
+LateSetting = Literal["admit", "drop", "raise"]
+
+LATE_FIELDS = (
+    Field("_late_reason", "string"),
+    Field("_late_by", "bigint"),
+    Field("_late_bound", "timestamp"),
+    Field("_late_windows", "bigint"),
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator: ``schema`` is what comes out, ``times`` its progressing columns (first = default)."""
+
+    schema: tuple[Field, ...]
+    times: tuple[TimeColumn, ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The operators this one reads."""
+        return ()
+
+    def field(self, name: str) -> Field | None:
+        """The output column of that name, or None."""
+        return next((f for f in self.schema if f.name == name), None)
+
+
+@dataclass(frozen=True)
+class Source(Node):
+    """A stream at the edge. ``input`` is the index of the DataFrame or split source it reads.
+
+    ``policies`` go with ``times`` one by one. ``order`` gives arrival order, ``partition`` the source's
+    partition; ``partitions`` is how many must speak first, or their names.
+    """
+
+    name: str = ""
+    input: int = 0
+    policies: tuple[Policy, ...] = ()
+    late: LateSetting = "admit"
+    order: tuple[str, ...] = ()
+    partition: str | None = None
+    partitions: int | tuple[str, ...] | None = None
+    end_of_stream: bool = False
+    replay: bool = False
+
+
+@dataclass(frozen=True)
+class Late(Node):
+    """The late rows of a source, as a stream (``s.late``)."""
+
+    source: Source = field(default=None)  # type: ignore[assignment]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.source,)
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """Rows for which ``condition`` is true."""
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    condition: Expr = field(default=None)  # type: ignore[assignment]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """New columns from expressions. ``origins`` maps each progressing output column to
+    (input column, shift in ticks): its bound is the input's plus the shift.
+    """
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    columns: tuple[Named, ...] = ()
+    origins: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    """The rows of several streams; bounds are the minimum. Holds no rows."""
+
+    inputs: tuple[Node, ...] = ()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return self.inputs
+
+
+@dataclass(frozen=True)
+class Dedup(Node):
+    """The first row of each ``subset`` value; ``within`` ticks, or the subset holds the time ``on``."""
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    subset: tuple[str, ...] = ()
+    within: int | None = None
+    on: str = ""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Sort(Node):
+    """Rows in order of the time ``on``, unblocked by bounds."""
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    on: str = ""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """Aggregates per window and ``keys``.
+
+    ``primitives`` are computed per (keys, window); ``outputs`` are the user's aggregate columns as
+    expressions over the primitives' names and the key names. Output schema: keys, ``wid``, ``window``,
+    outputs; progressing column ``window``.
+    """
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    keys: tuple[Named, ...] = ()
+    window: TimeWindow = field(default=None)  # type: ignore[assignment]
+    primitives: tuple[Primitive, ...] = ()
+    outputs: tuple[Named, ...] = ()
+    emit_empty: bool = False
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+
+STATEFUL = (Aggregate, Dedup, Sort)

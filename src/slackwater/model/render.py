@@ -1,0 +1,90 @@
+"""A query as text: for people (explain), and to tell whether two queries are the same (restart)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Filter,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+
+
+def render(node: Node, *, policies: bool = False) -> list[str]:
+    """The tree below a node, one line per operator, children indented.
+
+    Without ``policies`` only what may not change on a restart is shown: two queries with equal text have
+    the same state. Policy parameters and the late setting are left out, since they may change.
+    """
+    lines = [_line(node, policies)]
+    for child in node.children:
+        lines.extend("  " + line for line in render(child, policies=policies))
+    return lines
+
+
+def digest(node: Node) -> str:
+    """A short name for a node that depends on its meaning alone."""
+    text = "\n".join(render(node))
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _line(node: Node, policies: bool) -> str:
+    if isinstance(node, Source):
+        columns = ", ".join(f"{f.name} {f.type}" for f in node.schema)
+        times = ", ".join(f"{t.name} {t.kind}" for t in node.times)
+        text = f"stream {node.name}({columns}) time {times}"
+        if node.order:
+            text += f" order {', '.join(node.order)}"
+        if node.partition:
+            text += f" partition {node.partition}"
+        if policies:
+            shown = ", ".join(_policy(p) for p in node.policies)
+            text += f" progress {shown} late {node.late}"
+        return text
+    if isinstance(node, Late):
+        return "late rows"
+    if isinstance(node, Filter):
+        return f"where {node.condition.sql}"
+    if isinstance(node, Project):
+        return "select " + ", ".join(f"{c.expr.sql} AS {c.name}" for c in node.columns)
+    if isinstance(node, Union):
+        return "union"
+    if isinstance(node, Dedup):
+        within = "" if node.within is None else f" within {node.within}"
+        return f"dropDuplicates {', '.join(node.subset)}{within} on {node.on}"
+    if isinstance(node, Sort):
+        return f"sort by {node.on}"
+    assert isinstance(node, Aggregate)
+    w = node.window
+    keys = ", ".join(f"{k.expr.sql} AS {k.name}" for k in node.keys)
+    calls = ", ".join(
+        f"{p.name}={p.function}({', '.join(a.sql for a in p.args) or '*'})" for p in node.primitives
+    )
+    outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
+    empty = " with empty windows" if node.emit_empty else ""
+    return (
+        f"aggregate by [{keys}] window range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
+        f"{empty}: {calls} -> {outputs}"
+    )
+
+
+def _policy(policy: object) -> str:
+    shown = [
+        f"{name}={value!r}"
+        for name, value in vars(policy).items()
+        if value not in (None, "default", "keep", "", False)
+    ]
+    return f"{type(policy).__name__}({', '.join(shown)})"
+
+
+def describe(outputs: Sequence[tuple[str, Node]]) -> dict[str, list[str]]:
+    """The restart text of each output by name."""
+    return {name: render(node) for name, node in outputs}

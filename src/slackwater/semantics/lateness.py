@@ -1,0 +1,165 @@
+"""Late rows: which they are, what happens to them, and what a flush must reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from slackwater.errors import LateRowError
+from slackwater.model.node import Aggregate, Dedup, Late, LateSetting, Node, Project, Source, Union
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.bounds import shift, topological
+from slackwater.semantics.window_ids import extent, wid_range
+
+Reason = Literal["late", "null_time", "future"]
+
+
+def is_late(time: int, bound: int) -> bool:
+    """Whether a row of that time breaks the bound in force when its batch began; equal is on time."""
+    return time < bound
+
+
+def reason(
+    time: int | None, bound: int, limit: int | None = None, *, side: bool = False
+) -> Reason | None:
+    """Why a row goes to the late stream, on one progressing column; None if it does not.
+
+    ``limit`` is the greatest plausible time (`progress.guard_limit`); rows beyond it are late rows
+    only where the policy says ``future="side"``.
+    """
+    if time is None:
+        return "null_time"
+    if side and limit is not None and time > limit:
+        return "future"
+    return "late" if is_late(time, bound) else None
+
+
+def enters(why: Reason | None, setting: LateSetting) -> bool:
+    """Whether a row goes on to the operators that progress on the column judged.
+
+    A late row does under ``admit`` (they take it into the windows still open). A row without a time
+    belongs to no window, and a future row was sent aside: neither does, in any setting. ``raise``
+    never answers for a late row: see `late_row_error`.
+    """
+    if why is None:
+        return True
+    return why == "late" and setting == "admit"
+
+
+def late_by(time: int | None, bound: int, limit: int | None, why: Reason) -> int | None:
+    """Ticks by which a row misses: below the bound, or above the limit for a future row."""
+    if time is None or why == "null_time":
+        return None
+    if why == "future":
+        return None if limit is None else time - limit
+    return bound - time
+
+
+def late_row_error(stream: str, column: str, row: object, bound: object) -> LateRowError:
+    """The error of ``late="raise"``, which shows the row."""
+    return LateRowError(
+        "LATE_ROW",
+        f"stream '{stream}': a row came late on '{column}', whose bound is {bound}: {row}",
+        hint='restart with late="admit" or late="drop", or with a progress policy that waits longer',
+        stream=stream,
+        column=column,
+        row=row,
+        bound=bound,
+    )
+
+
+def dedup_frontier(bound: int, node: Dedup) -> int:
+    """Times below this are no longer told apart: such a row is dropped and counted late.
+
+    What was seen must be remembered down to `dedup_memory`.
+    """
+    if node.on in node.subset or node.within is None:
+        return bound
+    return shift(bound, -node.within)
+
+
+def dedup_memory(bound: int, node: Dedup) -> int:
+    """Seen rows below this time can be forgotten: no row that may still come equals them.
+
+    A row at the frontier can repeat one that is ``within`` older than itself, so with ``within`` the
+    memory reaches back twice that far.
+    """
+    frontier = dedup_frontier(bound, node)
+    if node.on in node.subset or node.within is None:
+        return frontier
+    return shift(frontier, -node.within)
+
+
+Chain = tuple[TimeWindow, ...]
+
+
+def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple[Chain, ...]:
+    """The windows that rows of ``source`` meet on the way to ``outputs``, by the time ``column``.
+
+    One chain per path: the first window is on the source's own times (the shift of a projection
+    moves its origin), each further one on the times of the results before it. Chains that are the
+    beginning of another are given too. Paths that leave the column behind give none.
+    """
+    chains: list[Chain] = []
+    for node in topological(outputs):
+        if isinstance(node, Aggregate):
+            for chain, _ in _paths(node, node.times[0].name, source, column):
+                if chain not in chains:
+                    chains.append(chain)
+    return tuple(chains)
+
+
+def _paths(node: Node, name: str, source: Source, column: str) -> list[tuple[Chain, int]]:
+    """Chains from the source's column to column ``name`` of ``node``, and the shift since the last."""
+    if isinstance(node, Source):
+        return [((), 0)] if node.name == source.name and name == column else []
+    if isinstance(node, Late):
+        return []
+    if isinstance(node, Project):
+        return [
+            (chain, moved + ticks)
+            for out, origin, ticks in node.origins
+            if out == name
+            for chain, moved in _paths(node.child, origin, source, column)
+        ]
+    if isinstance(node, Union):
+        at = [t.name for t in node.times].index(name)
+        return [p for i in node.inputs for p in _paths(i, i.times[at].name, source, column)]
+    if isinstance(node, Aggregate):
+        w = node.window
+        return [
+            ((*chain, replace(w, origin=w.origin - moved)), 0)
+            for chain, moved in _paths(node.child, w.on, source, column)
+        ]
+    return [p for child in node.children for p in _paths(child, name, source, column)]
+
+
+def flush_bound(hi: int, windows: Sequence[TimeWindow | Chain]) -> int:
+    """The bound that closes everything a row of time ``hi``, the newest, is in.
+
+    That is the largest end of a window that holds ``hi``, or ``hi + 1`` where none does. A chain
+    (see `window_chains`) is closed through to its last window: the results of its first windows
+    are rows of the next.
+
+    >>> flush_bound(7, [TimeWindow(10, 5, 0, "ts")]), flush_bound(7, [])
+    (15, 8)
+    """
+    chains = [(w,) if isinstance(w, TimeWindow) else w for w in windows]
+    return max([hi + 1, *(_closing(hi, chain) for chain in chains)])
+
+
+def _closing(hi: int, chain: Chain) -> int:
+    if not chain:
+        return hi + 1
+    w, rest = chain[0], chain[1:]
+    first, stop = wid_range(hi, w)
+    if stop <= first:
+        return hi + 1
+    end = extent(stop - 1, w)[1]
+    if not rest:
+        return end
+    # The least bound v whose window_bound(v) is at least what the rest of the chain needs.
+    needed = _closing(end - 1, rest)
+    steps = -(-(needed + 1 - w.origin) // w.slide) - 1
+    return max(end, w.origin + steps * w.slide)

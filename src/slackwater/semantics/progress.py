@@ -1,0 +1,311 @@
+"""How a source's bounds advance: a pure function of the state before and the batch's summary.
+
+Each partition has a bound of its own, which follows from its rows by the policy alone. The source's
+bound is the least over the partitions that take part: not those that are idle, nor those that lag
+too far. It never goes back; a partition that appears or wakes below it finds its older rows late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from slackwater.errors import ExecutionError
+from slackwater.model.node import Source
+from slackwater.semantics.bounds import END, START, shift
+from slackwater.semantics.settings import Settings, guard_limit, resolve, resolve_source
+from slackwater.semantics.summary import (
+    Order,
+    PartitionSummary,
+    SourceSummary,
+    cut_tail,
+    greatest,
+    merge,
+    merge_partition,
+)
+
+__all__ = [
+    "MAX_PARTITIONS", "ColumnState", "PartitionState", "PartitionSummary", "Settings",
+    "SourceState", "SourceSummary", "advance", "guard_limit", "initial_state", "merge",
+    "merge_partition", "raised", "resolve", "resolve_source",
+]  # fmt: skip
+
+MAX_PARTITIONS = 10_000
+"""More partitions than this are an error: their state is part of every batch's record."""
+
+WHOLE = ""
+"""Name of the one partition of a source that has none."""
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """What is known of one partition, on one time column.
+
+    ``bound`` is what its own rows say; it may lie below the source's. ``delay`` is the largest delay
+    seen and ``delay_time`` the time of the row that set it. ``seen`` is the wall time of its last row.
+    ``tail`` holds the last rows, for `BoundedRows`. ``future`` counts implausible times.
+    """
+
+    hi: int | None = None
+    bound: int = START
+    delay: int = 0
+    delay_time: int | None = None
+    seen: int | None = None
+    idle: bool = False
+    excluded: bool = False
+    tail: tuple[Order, ...] = ()
+    future: int = 0
+
+
+@dataclass(frozen=True)
+class ColumnState:
+    """One time column of a source.
+
+    ``holder`` names the partition that holds the bound back, or says how many have not spoken;
+    None if nothing does.
+    """
+
+    partitions: Mapping[str, PartitionState] = field(default_factory=dict)
+    bound: int = START
+    holder: str | None = None
+    late: int = 0
+    null_time: int = 0
+
+    @property
+    def hi(self) -> int | None:
+        """The newest plausible time of any partition."""
+        return greatest(p.hi for p in self.partitions.values())
+
+    @property
+    def delay(self) -> tuple[int, int | None, str | None]:
+        """The largest delay seen, and the time and partition of the row that set it."""
+        best = max(self.partitions.items(), key=lambda p: p[1].delay, default=None)
+        if best is None or best[1].delay == 0:
+            return 0, None, None
+        return best[1].delay, best[1].delay_time, best[0]
+
+    @property
+    def future(self) -> int:
+        """How many times were implausibly far ahead."""
+        return sum(p.future for p in self.partitions.values())
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """All that a source's progress depends on; durable between batches.
+
+    ``since`` is the first clock reading, from which partitions that never spoke are idle.
+    ``orders`` is the greatest order seen by partition.
+    """
+
+    columns: Mapping[str, ColumnState] = field(default_factory=dict)
+    rows: int = 0
+    violations: int = 0
+    since: int | None = None
+    orders: Mapping[str, Order] = field(default_factory=dict)
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """Bound by time column."""
+        return {name: c.bound for name, c in self.columns.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts."""
+        json: dict[str, Any] = asdict(self)
+        return json
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> SourceState:
+        """The inverse of `to_json`, also after a passage through JSON text."""
+        columns = {}
+        for name, c in json["columns"].items():
+            partitions = {
+                p: PartitionState(**{**s, "tail": tuple(tuple(row) for row in s["tail"])})
+                for p, s in c["partitions"].items()
+            }
+            columns[name] = ColumnState(**{**c, "partitions": partitions})
+        orders = {p: tuple(o) for p, o in json["orders"].items()}
+        return cls(**{**json, "columns": columns, "orders": orders})
+
+
+def initial_state(source: Source) -> SourceState:
+    """The state before the first batch: partitions known by name are there, and have not spoken."""
+    names: tuple[str, ...] = ()
+    if source.partition is None:
+        names = (WHOLE,)
+    elif isinstance(source.partitions, tuple):
+        names = source.partitions
+    _check_count(source, len(names))
+    return SourceState(
+        {t.name: ColumnState({name: PartitionState() for name in names}) for t in source.times}
+    )
+
+
+def advance(
+    source: Source,
+    settings: Sequence[Settings],
+    state: SourceState,
+    summary: SourceSummary,
+    now: int | None,
+    *,
+    ended: bool = False,
+    backlog: bool = False,
+) -> SourceState:
+    """The state after a batch.
+
+    Parameters
+    ----------
+    settings
+        One per time column, from `resolve_source`.
+    now
+        Wall time in microseconds when the batch began; None where there is no clock, and then
+        nothing becomes idle.
+    ended
+        No row will ever come: all bounds are at `END`.
+    backlog
+        Input waits to be read, so silence says nothing and no partition becomes idle.
+    """
+    since = state.since if state.since is not None else now
+    columns: dict[str, ColumnState] = {}
+    for s in settings:
+        before = state.columns[s.column]
+        partitions = dict(before.partitions)
+        for name, part in summary.columns.get(s.column, {}).items():
+            partitions[name] = _advance_partition(s, partitions.get(name), part, now)
+        _check_count(source, len(partitions))
+        after = replace(
+            before,
+            partitions=partitions,
+            late=before.late + summary.late.get(s.column, 0),
+            null_time=before.null_time + summary.null_time.get(s.column, 0),
+        )
+        if ended or before.bound >= END:
+            columns[s.column] = replace(after, bound=END, holder=None)
+        else:
+            columns[s.column] = _advance_column(source, s, after, since, now, backlog)
+    orders = dict(state.orders)
+    for partition, order in summary.orders.items():
+        orders[partition] = max(orders.get(partition, order), order)
+    return SourceState(
+        columns,
+        state.rows + summary.rows,
+        state.violations + summary.violations,
+        since,
+        orders,
+    )
+
+
+def raised(state: SourceState, bounds: Mapping[str, int]) -> SourceState:
+    """The state after a flush: bounds raised to the given ones, none lowered."""
+    columns = {
+        name: replace(c, bound=max(c.bound, bounds.get(name, START)))
+        for name, c in state.columns.items()
+    }
+    return replace(state, columns=columns)
+
+
+def _advance_partition(
+    s: Settings, before: PartitionState | None, part: PartitionSummary, now: int | None
+) -> PartitionState:
+    """One partition after a batch in which it spoke: its own bound, by the policy."""
+    before = before or PartitionState()
+    hi = greatest([before.hi, part.hi])
+    delay, delay_time = before.delay, before.delay_time
+    tail = before.tail
+    bound: int | None = None
+    if s.kind == "max_delay":
+        # Behind the newest of earlier batches; inside the batch only arrival order can tell.
+        if before.hi is not None and part.lo is not None and before.hi - part.lo > delay:
+            delay, delay_time = before.hi - part.lo, part.lo
+        if part.delay is not None and part.delay > delay:
+            delay, delay_time = part.delay, part.delay_time
+        bound = None if hi is None else hi - delay
+    elif s.kind == "delay":
+        bound = None if hi is None else hi - s.delay
+    elif s.kind == "ordered":
+        bound = hi
+    elif s.kind == "punctuated":
+        bound = part.punct
+    else:
+        tail, passed = cut_tail([*before.tail, *part.tail], s.rows)
+        bound = greatest([passed, part.rest_hi])
+    own = before.bound if bound is None else max(before.bound, shift(bound, 0))
+    return PartitionState(
+        hi=hi,
+        bound=own,
+        delay=delay,
+        delay_time=delay_time,
+        seen=now if part.rows and now is not None else before.seen,
+        idle=False,
+        excluded=before.excluded,
+        tail=tail,
+        future=before.future + part.future,
+    )
+
+
+def _advance_column(
+    source: Source,
+    s: Settings,
+    column: ColumnState,
+    since: int | None,
+    now: int | None,
+    backlog: bool,
+) -> ColumnState:
+    """The source's bound from its partitions'."""
+    silent = _idle(s, since, now, backlog)
+    unnamed = 0
+    if isinstance(source.partitions, int) and source.partition is not None:
+        unnamed = max(0, source.partitions - len(column.partitions))
+    if not column.partitions and not unnamed:
+        unnamed = 1  # not even the number of partitions is known: wait for the first
+    active: dict[str, PartitionState] = {}
+    idle: dict[str, PartitionState] = {}
+    for name, p in column.partitions.items():
+        is_idle = _idle(s, p.seen if p.seen is not None else since, now, backlog)
+        (idle if is_idle else active)[name] = replace(p, idle=is_idle, excluded=False)
+    waiting = unnamed if unnamed and not silent else 0
+
+    if s.lag is not None and active:
+        newest = max(p.bound for p in active.values())
+        for name, p in active.items():
+            # A partition that has no bound yet is not behind, it is unknown.
+            if p.bound > START and newest - p.bound > s.lag:
+                active[name] = replace(p, excluded=True)
+
+    bound, holder = column.bound, None
+    taking_part = {name: p for name, p in active.items() if not p.excluded}
+    if waiting:
+        holder = f"<{waiting} not seen>"
+    elif taking_part:
+        holder = min(sorted(taking_part), key=lambda name: taking_part[name].bound)
+        bound = max(bound, taking_part[holder].bound)
+    elif (clock := None if now is None else s.ticks(now)) is not None:
+        # All are idle: the bound follows the clock, as far behind it as rows may be.
+        own = column.delay[0] if s.kind == "max_delay" else s.delay
+        bound = max(bound, shift(clock, -_ceil_ticks(s) - own))
+    # Names in a fixed order, so that tasks and driver agree to the byte.
+    merged = dict(sorted({**active, **idle}.items()))
+    return replace(column, partitions=merged, bound=bound, holder=holder)
+
+
+def _idle(s: Settings, seen: int | None, now: int | None, backlog: bool) -> bool:
+    if s.idle is None or now is None or seen is None or backlog:
+        return False
+    return now - seen >= s.idle
+
+
+def _ceil_ticks(s: Settings) -> int:
+    return -(-(s.idle or 0) // (s.unit or 1))
+
+
+def _check_count(source: Source, count: int) -> None:
+    if count > MAX_PARTITIONS:
+        raise ExecutionError(
+            "TOO_MANY_PARTITIONS",
+            f"stream '{source.name}' has {count} partitions in column '{source.partition}', "
+            f"more than {MAX_PARTITIONS}",
+            hint="partition= names the source's partition (a few per machine), not a key of the data",
+            stream=source.name,
+            limit=MAX_PARTITIONS,
+        )

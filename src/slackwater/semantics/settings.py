@@ -1,0 +1,157 @@
+"""A progress policy on one time column, its durations resolved into ticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Source
+from slackwater.model.policy import (
+    DEFAULT_FUTURE_GUARD,
+    BoundedDelay,
+    BoundedRows,
+    MaxDelay,
+    Ordered,
+    Policy,
+    Punctuated,
+)
+from slackwater.model.time import TimeColumn, parse_duration, parse_span
+
+Kind = Literal["ordered", "delay", "rows", "max_delay", "punctuated"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one time column's bound is found.
+
+    ``delay``, ``guard`` and ``lag`` are in the column's ticks, ``idle`` in microseconds of wall time.
+    ``unit`` is how many microseconds a tick is (None: the column cannot be compared with a clock).
+    """
+
+    column: str
+    kind: Kind
+    unit: int | None = 1
+    delay: int = 0
+    rows: int = 0
+    punctuation: str = ""
+    data: bool = False
+    idle: int | None = None
+    guard: int | None = None
+    future: Literal["keep", "side"] = "keep"
+    lag: int | None = None
+
+    def ticks(self, micros: int) -> int | None:
+        """A reading of the clock on this column's scale."""
+        return None if self.unit is None else micros // self.unit
+
+
+def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
+    """The settings of a policy on a column; durations that do not fit the column are errors.
+
+    The future guard is five minutes unless the policy says otherwise. It is off for replays and for
+    integer columns without a unit, unless asked for.
+    """
+    kind: Kind
+    delay = rows = 0
+    punctuation, data = "", False
+    if isinstance(policy, Ordered):
+        kind = "ordered"
+    elif isinstance(policy, BoundedDelay):
+        kind = "delay"
+        delay = parse_span(policy.delay, time, what="delay of BoundedDelay", positive=False)
+    elif isinstance(policy, BoundedRows):
+        kind, rows = "rows", _row_count(policy.rows)
+    elif isinstance(policy, MaxDelay):
+        kind = "max_delay"
+    elif isinstance(policy, Punctuated):
+        kind, punctuation, data = "punctuated", policy.column, policy.data
+    else:
+        raise AnalysisError(
+            "BAD_POLICY",
+            f"{policy!r} is not a progress policy that sources understand",
+            hint="use Ordered, BoundedDelay, BoundedRows, MaxDelay or Punctuated",
+            policy=type(policy).__name__,
+        )
+    idle = None
+    if policy.idle is not None:
+        _need_unit(time, "idleAfter")
+        idle = parse_duration(policy.idle, what="idleAfter")
+    lag = None if policy.lag is None else parse_span(policy.lag, time, what="lagLimit")
+    return Settings(
+        time.name,
+        kind,
+        time.unit,
+        delay,
+        rows,
+        punctuation,
+        data,
+        idle,
+        _guard(policy, time, replay),
+        policy.future,
+        lag,
+    )
+
+
+def resolve_source(source: Source) -> tuple[Settings, ...]:
+    """The settings of a source, one per progressing column."""
+    if len(source.policies) != len(source.times):
+        raise AnalysisError(
+            "BAD_POLICY",
+            f"stream '{source.name}' has {len(source.times)} time columns and "
+            f"{len(source.policies)} progress policies",
+            hint='give one policy per time column: progress={"start": ..., "end": ...}',
+            stream=source.name,
+        )
+    for time, policy in zip(source.times, source.policies, strict=True):
+        if isinstance(policy, BoundedRows) and not source.order:
+            raise AnalysisError(
+                "ORDER_NEEDED",
+                f"BoundedRows on '{time.name}' of stream '{source.name}' needs the order of arrival",
+                hint='say which column gives it: order="offset"',
+                stream=source.name,
+            )
+    return tuple(
+        resolve(policy, time, source.replay)
+        for time, policy in zip(source.times, source.policies, strict=True)
+    )
+
+
+def guard_limit(settings: Settings, now: int | None) -> int | None:
+    """The largest time that may advance a bound, at the clock reading ``now``; None = any."""
+    if settings.guard is None or now is None:
+        return None
+    clock = settings.ticks(now)
+    return None if clock is None else clock + settings.guard
+
+
+def _guard(policy: Policy, time: TimeColumn, replay: bool) -> int | None:
+    if policy.guard is None:
+        return None
+    if policy.guard == "default":
+        if replay or time.unit is None:
+            return None
+        return parse_duration(DEFAULT_FUTURE_GUARD) // time.unit
+    _need_unit(time, "futureGuard")
+    return parse_span(policy.guard, time, what="futureGuard", positive=False)
+
+
+def _row_count(rows: object) -> int:
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise AnalysisError(
+            "BAD_POLICY",
+            f"BoundedRows({rows!r}): not a number of rows",
+            hint="give how many rows may overtake a row, zero or more",
+            value=rows,
+        )
+    return rows
+
+
+def _need_unit(time: TimeColumn, what: str) -> None:
+    if time.unit is None:
+        raise AnalysisError(
+            "TIME_UNIT_NEEDED",
+            f"{what} compares integer column '{time.name}' with the clock, but its unit is not known",
+            hint='say it where the stream is made: timeUnit="second"',
+            column=time.name,
+        )

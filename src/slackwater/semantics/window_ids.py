@@ -1,0 +1,113 @@
+"""Window ids of time windows: exact integer arithmetic, any range, slide, origin and sign.
+
+Window ``w`` is half-open, ``[origin + (w+1)*slide - range, origin + (w+1)*slide)``: ids count window
+*ends*, and every integer is an id. Division rounds towards minus infinity throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.limits import END, START
+
+Ints = TypeVar("Ints", int, NDArray[np.int64])
+"""An int, or an int64 array handled element by element."""
+
+
+def wid_range(a: Ints, w: TimeWindow) -> tuple[Ints, Ints]:
+    """Ids of the windows that hold time ``a``: first (inclusive) and end (exclusive).
+
+    The range is empty (end <= first) only where the range is smaller than the slide.
+
+    >>> wid_range(5, TimeWindow(600, 60, 0, "ts"))
+    (0, 10)
+    """
+    since = a - w.origin
+    return since // w.slide, (since + w.range) // w.slide
+
+
+def extent(wid: Ints, w: TimeWindow) -> tuple[Ints, Ints]:
+    """Start (inclusive) and end (exclusive) of a window.
+
+    >>> extent(1, TimeWindow(9, 6, 0, "ts"))
+    (3, 12)
+    """
+    end = w.origin + (wid + 1) * w.slide
+    return end - w.range, end
+
+
+def last_complete(bound: int, w: TimeWindow) -> int:
+    """The greatest window that ``bound`` closes: no later row is older than the bound.
+
+    >>> last_complete(660, TimeWindow(600, 60, 0, "ts"))
+    10
+    """
+    return (bound - w.origin) // w.slide - 1
+
+
+def first_open(bound: int, w: TimeWindow) -> int:
+    """The smallest window that may still get rows."""
+    return last_complete(bound, w) + 1
+
+
+def window_bound(bound: int, w: TimeWindow) -> int:
+    """Bound of the result rows that come later, on their time (window end − 1 tick).
+
+    With windows up to c closed the next result is of window c+1 at the earliest.
+
+    >>> window_bound(12, TimeWindow(10, 5, 0, "ts")), window_bound(END, TimeWindow(10, 5, 0, "ts"))
+    (14, 4611686018427387904)
+    """
+    if bound <= START:
+        return START
+    if bound >= END:
+        return END
+    return min(extent(first_open(bound, w), w)[1] - 1, END - 1)
+
+
+def windows_missed(a: Ints, closed: int, w: TimeWindow) -> Ints:
+    """How many of the windows that hold time ``a`` are closed, that is, have an id <= ``closed``.
+
+    >>> windows_missed(7, 1, TimeWindow(10, 5, 0, "ts"))
+    1
+    """
+    lo, hi = wid_range(a, w)
+    if isinstance(a, int):
+        return max(0, min(hi, closed + 1) - lo)
+    return np.maximum(np.minimum(hi, closed + 1) - lo, 0)
+
+
+@dataclass(frozen=True)
+class WindowType:
+    """A type of window as three functions; ``time in extent(w)`` iff ``w in wids(time)``.
+
+    ``windows`` gives the ids that hold at least one of the times, ``extent`` says of a time whether
+    window ``w`` holds it (window-centric), ``wids`` gives a time's ids (row-centric). Ids need be
+    neither integers nor contiguous.
+    """
+
+    windows: Callable[[Iterable[int]], frozenset[int]]
+    extent: Callable[[int, int], bool]
+    wids: Callable[[int], Iterable[int]]
+
+
+def window_type(w: TimeWindow) -> WindowType:
+    """The three functions of a time window."""
+
+    def wids(a: int) -> Iterable[int]:
+        return range(*wid_range(a, w))
+
+    def holds(wid: int, a: int) -> bool:
+        start, end = extent(wid, w)
+        return start <= a < end
+
+    def windows(times: Iterable[int]) -> frozenset[int]:
+        return frozenset(wid for a in times for wid in wids(a))
+
+    return WindowType(windows, holds, wids)

@@ -1,0 +1,137 @@
+"""Sinks without a directory of their own: memory, console, noop, a user's function, any Spark writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.batch import Staging
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.manifest import OutputFile
+from slackwater.model.schema import Field
+from slackwater.sinks.base import Sink
+from slackwater.sinks.files import move
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class MemorySink(Sink):
+    """A temporary view of all results so far, named by ``queryName``; survives a restart."""
+
+    exactly_once = True
+    kind = "memory"
+
+    @property
+    def data(self) -> Path:
+        """The directory of published files."""
+        return self.checkpoint.outputs / self.name / "data"
+
+    def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
+        super().open(spark, checkpoint, query_id)
+        self.data.mkdir(parents=True, exist_ok=True)
+        self._view()
+
+    def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
+        for file in files:
+            move(self.staged / file.name, self.data / file.name)
+        if files:
+            self._view()
+
+    def clean(self, files: Sequence[OutputFile]) -> None:
+        return None
+
+    def _view(self) -> None:
+        from slackwater.engine.analyse import struct_of
+
+        # A DataFrame lists its files once, so the view is made anew for each batch with results.
+        schema = struct_of(self.fields)
+        files = sorted(str(p) for p in self.data.glob("*.parquet"))
+        frame = (
+            self.spark.read.schema(schema).parquet(*files)
+            if files
+            else self.spark.createDataFrame([], schema)
+        )
+        frame.createOrReplaceTempView(self.name)
+
+
+class ConsoleSink(Sink):
+    """Prints each batch that has rows."""
+
+    kind = "console"
+
+    def __init__(self, name: str, fields: tuple[Field, ...], rows: int = 20, truncate: bool = True):
+        super().__init__(name, fields)
+        self.rows = rows
+        self.truncate = truncate
+
+    def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
+        if files:
+            print(f"-------------------------------------------\nBatch: {batch}")
+            self.frame(self.spark, files).show(self.rows, self.truncate)
+
+
+class NoopSink(Sink):
+    """Computes everything and writes nothing; for measurements."""
+
+    kind = "noop"
+
+    def staging(self) -> Staging | None:
+        return None
+
+    def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
+        return None
+
+
+class ForeachSink(Sink):
+    """Calls the user's function with a DataFrame and the batch id, at least once per batch."""
+
+    kind = "foreachBatch"
+
+    def __init__(
+        self, name: str, fields: tuple[Field, ...], function: Callable[[DataFrame, int], None]
+    ):
+        super().__init__(name, fields)
+        self.function = function
+
+    def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
+        self.function(self.frame(self.spark, files), batch)
+
+
+class WriterSink(Sink):
+    """Any batch writer that Spark has; at least once, with the query and batch handed on."""
+
+    def __init__(
+        self,
+        name: str,
+        fields: tuple[Field, ...],
+        kind: str | None,
+        options: dict[str, str],
+        table: str | None,
+        partition_by: tuple[str, ...] = (),
+    ):
+        super().__init__(name, fields)
+        self.kind = kind or "table"
+        self.format = kind
+        self.options = options
+        self.table = table
+        self.partition_by = partition_by
+
+    def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
+        if not files:
+            return
+        writer = self.frame(self.spark, files).write.mode("append").options(**self.options)
+        if self.format is not None:
+            writer = writer.format(self.format)
+        # Delta deduplicates by these two; others ignore them.
+        writer = writer.option("txnAppId", f"{self.query_id}-{self.name}").option("txnVersion", batch)
+        if self.partition_by:
+            writer = writer.partitionBy(*self.partition_by)
+        if self.table is not None:
+            writer.saveAsTable(self.table)
+        else:
+            writer.save()
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "table": self.table} if self.table else super().describe()

@@ -1,0 +1,1 @@
+"""Where rows come from: splits of files, replays, the heartbeat."""

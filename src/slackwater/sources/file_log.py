@@ -1,0 +1,79 @@
+"""Which files a batch consists of, read from the logs that Spark's file source keeps in the checkpoint.
+
+Spark tracks the files (a stream of names, contents unread) and decides which belong to a batch; the names
+are then on disk, so the driver needs no job to learn them. Formats: ``offsets/N`` (version line, metadata
+line, one JSON offset per source), ``sources/I/K`` and ``K.compact`` (version line, one JSON entry per file).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from slackwater.errors import CheckpointError
+
+
+def offsets(location: Path, batch: int) -> list[Any] | None:
+    """Spark's offset of each source at the end of a batch, or None if they cannot be read."""
+    path = location / "offsets" / str(batch)
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    if not lines or lines[0] != "v1":
+        return None
+    return [None if line == "-" else json.loads(line) for line in lines[2:]]
+
+
+def new_files(location: Path, source: int, batch: int) -> list[str]:
+    """Paths of the files that source number ``source`` has in a batch, each once."""
+    end = _log_offset(offsets(location, batch), source)
+    start = _log_offset(offsets(location, batch - 1), source) if batch else -1
+    folder = location / "sources" / str(source)
+    found: dict[str, None] = {}
+    for entry in range(start + 1, end + 1):
+        for item in _entries(folder, entry):
+            found[_local(item["path"])] = None
+    return list(found)
+
+
+def identity(path: str) -> list[Any]:
+    """What must not change while a batch may be tried again: path, length, time of change in ns."""
+    status = os.stat(path)
+    return [path, status.st_size, status.st_mtime_ns]
+
+
+def _log_offset(values: list[Any] | None, source: int) -> int:
+    if values is None:
+        raise CheckpointError(
+            "UNKNOWN_OFFSET_LOG",
+            "Spark's offset log cannot be read: its format is not the one this version knows",
+            hint="report this with the Spark version; the row reader works meanwhile: "
+            "sw.stream(spark.readStream.schema(...).parquet(dir), ...)",
+        )
+    value = values[source]
+    return -1 if value is None else int(value["logOffset"])
+
+
+def _entries(folder: Path, number: int) -> list[dict[str, Any]]:
+    plain, compact = folder / str(number), folder / f"{number}.compact"
+    path = plain if plain.exists() else compact
+    if not path.exists():
+        # Old entries are deleted once a later compact file holds them.
+        later = sorted(
+            (p for p in folder.glob("*.compact") if int(p.stem) >= number), key=lambda p: int(p.stem)
+        )
+        if not later:
+            return []
+        path = later[0]
+    lines = path.read_text().splitlines()
+    items = [json.loads(line) for line in lines[1:]]
+    return [i for i in items if i.get("batchId", number) == number]
+
+
+def _local(uri: str) -> str:
+    parsed = urlparse(uri)
+    return unquote(parsed.path) if parsed.scheme in ("file", "") else uri

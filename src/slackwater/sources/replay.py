@@ -1,0 +1,100 @@
+"""``sw.replay``: given micro-batches as a streaming DataFrame, one batch each, in order."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.analyse import fields_of
+from slackwater.engine.inputs import SplitInput
+from slackwater.errors import AnalysisError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MARK = "slackwater-replay-"
+_FIRST_TIME = 1_600_000_000
+
+
+def replay(
+    spark: SparkSession,
+    batches: Sequence[Any],
+    schema: StructType | str,
+    *,
+    directory: str | None = None,
+    splits: bool = False,
+) -> DataFrame | SplitInput:
+    """A streaming DataFrame that yields each item of ``batches`` as one micro-batch.
+
+    Parameters
+    ----------
+    batches
+        Lists of rows (tuples, dicts or Rows), Arrow tables, or DataFrames; an empty list is a batch without rows.
+    schema
+        The columns, as a StructType or DDL text.
+    directory
+        Where the batches are written; a temporary directory, removed at exit, by default.
+    splits
+        Give a split source over the same files instead of a DataFrame.
+
+    Examples
+    --------
+    >>> df = replay(spark, [[(1, "a")], [(2, "b")]], "t long, k string")      # doctest: +SKIP
+    """
+    from pyspark.sql.types import StructType
+
+    if isinstance(schema, str):
+        made = StructType.fromDDL(schema)
+        assert isinstance(made, StructType)
+        schema = made
+    folder = Path(tempfile.mkdtemp(prefix=MARK))
+    if directory is not None:
+        os.rmdir(folder)
+        folder = Path(directory) / f"{MARK}batches"  # the mark in the path says that this is a replay
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, batch in enumerate(batches):
+        write_batch(spark, batch, schema, folder, number)
+    source = SplitInput(
+        spark, str(folder.absolute()), fields_of(schema), {"maxFilesPerTrigger": "1"}, replay=True
+    )
+    if directory is None:
+        atexit.register(shutil.rmtree, str(folder), ignore_errors=True)
+    return source if splits else source.rows_frame()
+
+
+def write_batch(
+    spark: SparkSession, batch: Any, schema: StructType, folder: Path, number: int
+) -> None:
+    """Write one batch as the file that comes after all earlier ones."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from slackwater.kernels.types import arrow_schema
+
+    wanted = arrow_schema(fields_of(schema))
+    if isinstance(batch, pa.Table):
+        table = batch.select(wanted.names).cast(wanted)
+    elif hasattr(batch, "toArrow"):
+        table = batch.select(*wanted.names).toArrow().cast(wanted)
+    else:
+        frame = spark.createDataFrame(list(batch), schema, verifySchema=True)
+        table = frame.toArrow().cast(wanted) if batch else wanted.empty_table()
+    name = folder / f".batch-{number:08d}.parquet"
+    pq.write_table(table, name)
+    # The file source takes files by time of change: give each batch a second of its own.
+    os.utime(name, (_FIRST_TIME + number, _FIRST_TIME + number))
+    target = folder / f"batch-{number:08d}.parquet"
+    if target.exists():
+        raise AnalysisError(
+            "REPLAY_EXISTS",
+            f"'{folder}' already holds a replay",
+            hint="give each replay a directory of its own",
+            path=folder,
+        )
+    os.rename(name, target)

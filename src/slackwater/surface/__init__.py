@@ -1,0 +1,1 @@
+"""What users hold: streams, windows, writers, the command line."""

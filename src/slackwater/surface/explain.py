@@ -1,0 +1,87 @@
+"""``explain()``: the query's tree, then what runs where, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slackwater.engine.fused import fusible
+from slackwater.engine.inputs import Input, SplitInput, split_inputs
+from slackwater.engine.job import jvm_fusible_plan
+from slackwater.engine.plan import Path, Plan
+from slackwater.model.node import Aggregate
+from slackwater.model.render import render
+from slackwater.semantics.cost import choose_plan
+from slackwater.semantics.panes import Panes
+
+
+def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> str:
+    """The plan of results that have not been started."""
+    from slackwater.surface.start import plan_of
+
+    plan, inputs = plan_of(streams, {})
+    return explain_plan(plan, inputs, extended=extended)
+
+
+def explain_plan(plan: Plan, inputs: Sequence[Input], *, extended: bool = False) -> str:
+    """The plan as text."""
+    lines = ["== Query =="]
+    for output in plan.outputs:
+        lines.append(f"output {output.name}")
+        lines.extend("  " + line for line in render(output.node, policies=True))
+    lines.append("")
+    lines.append("== Plan ==")
+    splits = split_inputs(plan, inputs)
+    for source in plan.sources:
+        lines.append(f"level 0, stream {source.name}: {_source(plan, inputs, splits, source)}")
+        for path in plan.paths_from(source.name):
+            lines.extend("  " + line for line in _path(plan, path, source.input in splits))
+    for operator in sorted(plan.operators, key=lambda op: op.level):
+        lines.append(f"level {operator.level}, {operator.id}: {_operator(operator)}")
+        for path in plan.paths_from(operator.id):
+            lines.extend("  " + line for line in _path(plan, path, True))
+    if extended:
+        lines.append("")
+        lines.append("== Paths ==")
+        lines.extend(f"{p.id}: {p.producer} -> {p.consumer}, time {p.time}" for p in plan.paths)
+    return "\n".join(lines)
+
+
+def _source(plan: Plan, inputs: Sequence[Input], splits: Mapping[int, Any], source: Any) -> str:
+    item = inputs[source.input]
+    fused = fusible(plan, source)
+    if source.input in splits:
+        how = "scan and partial aggregation in one pass" if fused else "scan"
+        return f"splits of {item.path}, column engine (DuckDB): {how}"  # type: ignore[union-attr]
+    if isinstance(item, SplitInput):
+        blocked = next((p.blocked_by for p in plan.paths if p.blocked_by is not None), None)
+        why = f"{blocked.sql} stays in Spark: {blocked.why}" if blocked else "not a local path"
+        return f"files of {item.path} as rows, row engine (Spark SQL): {why}"
+    if jvm_fusible_plan(plan, inputs) is not None:
+        return "rows, row engine (Spark SQL): partial aggregation in the JVM"
+    return "rows, row engine (Spark SQL), then columns"
+
+
+def _path(plan: Plan, path: Path, columns: bool) -> list[str]:
+    if not path.steps:
+        return [f"-> {path.consumer}"]
+    blocked = path.blocked_by
+    if blocked is None:
+        engine = "column engine" if columns else "row engine"
+        return [f"-> {len(path.steps)} row step(s) in the {engine} -> {path.consumer}"]
+    return [
+        f"-> {len(path.steps)} row step(s) in the row engine -> {path.consumer}",
+        f"   because {blocked.sql}: {blocked.why}",
+    ]
+
+
+def _operator(operator: Any) -> str:
+    node = operator.node
+    if not isinstance(node, Aggregate):
+        return f"{type(node).__name__} on {operator.on}"
+    choice = choose_plan(node.window)
+    panes = Panes.of(node.window)
+    text = f"aggregate by {operator.spec.plan}"
+    if operator.spec.plan == "panes":
+        text += f", {panes.per_window} panes of {panes.width} ticks per window"
+    return f"{text} (estimated cost: panes {choice.panes:.4g}, window ids {choice.wids:.4g}; {choice.why})"

@@ -1,0 +1,138 @@
+"""``groupBy(...).agg(...)``: from groups and a window to an aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Aggregate
+from slackwater.model.schema import Field
+from slackwater.model.time import TimeColumn, parse_instant, parse_span
+from slackwater.model.window import TimeWindow
+from slackwater.surface.windows import WindowSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from slackwater.surface.stream import Stream
+
+WID = "wid"
+
+
+class GroupedStream:
+    """A stream with its groups; made by ``groupBy``."""
+
+    def __init__(self, stream: Stream, keys: Sequence[Column | str | WindowSpec]):
+        flat: list[Any] = []
+        for item in keys:
+            flat.extend(item if isinstance(item, (list, tuple)) else [item])
+        windows = [k for k in flat if isinstance(k, WindowSpec)]
+        if len(windows) > 1:
+            raise AnalysisError(
+                "SEVERAL_WINDOWS",
+                "groupBy has several windows",
+                hint="use one window per groupBy; run several queries together with sw.start([...])",
+            )
+        self._stream = stream
+        self._window = windows[0] if windows else None
+        self._keys = [k for k in flat if not isinstance(k, WindowSpec)]
+
+    def agg(self, *columns: Column | str | dict[str, str]) -> Stream:
+        """Aggregate columns: Columns, SQL texts (``"count(*) AS n"``), or a dict as in PySpark."""
+        if len(columns) == 1 and isinstance(columns[0], dict):
+            columns = tuple(f"{f}(`{c}`)" if c != "*" else f"{f}(*)" for c, f in columns[0].items())
+        if not columns:
+            raise AnalysisError(
+                "NO_AGGREGATE", "agg() has no aggregates", hint='give at least one, e.g. "count(*) AS n"'
+            )
+        stream, node = self._stream, self._stream._node
+        if self._window is None:
+            raise AnalysisError(
+                "UNBOUNDED_STATE",
+                "groupBy without a window never completes a group, so its state could not be bounded",
+                hint='add a window: groupBy(..., sw.window("1 minute"))',
+            )
+        time = stream._time(self._window.on)
+        window = _resolve(self._window, time, stream._analyser.zone)
+        keys, primitives, outputs = stream._analyser.aggregates(
+            node.schema, self._keys, list(columns)  # type: ignore[arg-type]
+        )
+        name = self._window.name
+        taken = [k.name for k in keys] + [o.name for o in outputs]
+        for fixed, way in (
+            (WID, "rename the column with .alias(...)"),
+            (name, 'rename the column, or the window: sw.window(...).alias("w")'),
+        ):
+            if fixed.lower() in [n.lower() for n in taken]:
+                raise AnalysisError(
+                    "DUPLICATE_COLUMN",
+                    f"the result has a column '{fixed}' of its own, besides yours",
+                    hint=way,
+                    name=fixed,
+                )
+        if self._window.emit_empty and keys:
+            raise AnalysisError(
+                "BAD_OPTION",
+                "emitEmpty=True needs a window without group columns: which groups are empty is unknown",
+                hint="leave emitEmpty out, or group by the window alone",
+            )
+        kind = _bound_type(time, node.field(time.name))
+        schema = (
+            *(Field(k.name, k.expr.type) for k in keys),
+            Field(WID, "bigint", False),
+            Field(name, f"struct<start:{kind},end:{kind}>", False),
+            *(Field(o.name, o.expr.type) for o in outputs),
+        )
+        output_time = TimeColumn(name, "window", time.unit, time.is_integer)
+        return stream._with(
+            Aggregate(
+                schema, (output_time,), node, keys, window, primitives, outputs,
+                self._window.emit_empty,
+            )
+        )  # fmt: skip
+
+    def count(self) -> Stream:
+        """Number of rows, in a column ``count``."""
+        return self.agg("count(1) AS count")
+
+    def sum(self, *columns: str) -> Stream:
+        """Sums of the columns."""
+        return self._each("sum", columns)
+
+    def avg(self, *columns: str) -> Stream:
+        """Averages of the columns."""
+        return self._each("avg", columns)
+
+    mean = avg
+
+    def min(self, *columns: str) -> Stream:
+        """Least values of the columns."""
+        return self._each("min", columns)
+
+    def max(self, *columns: str) -> Stream:
+        """Greatest values of the columns."""
+        return self._each("max", columns)
+
+    def _each(self, function: str, columns: Sequence[str]) -> Stream:
+        numeric = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+        chosen = list(columns) or [
+            f.name for f in self._stream._node.schema if f.type.split("(")[0] in numeric
+        ]
+        return self.agg(*[f"{function}(`{c}`) AS `{function}({c})`" for c in chosen])
+
+
+def _resolve(spec: WindowSpec, time: TimeColumn, zone: str) -> TimeWindow:
+    span = parse_span(spec.range, time, what="window range")
+    slide = span if spec.slide is None else parse_span(spec.slide, time, what="window slide")
+    origin = 0 if spec.origin is None else parse_instant(spec.origin, time, zone, what="window origin")
+    return TimeWindow(span, slide, origin, time.name)
+
+
+def _bound_type(time: TimeColumn, field: Field | None) -> str:
+    if time.is_integer:
+        return "bigint"
+    if time.kind == "window":
+        assert field is not None
+        return "timestamp_ntz" if "timestamp_ntz" in field.type else "timestamp"
+    return time.kind

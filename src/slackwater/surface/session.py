@@ -1,0 +1,103 @@
+"""A local Spark session with settings that suit streams on one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from slackwater.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_NEEDED = 17
+
+
+def session(
+    app: str = "slackwater",
+    *,
+    cores: int | None = None,
+    memory: str | None = None,
+    conf: dict[str, str] | None = None,
+) -> SparkSession:
+    """A tuned local SparkSession; any other one works too.
+
+    Parameters
+    ----------
+    app
+        Name of the application.
+    cores
+        Number of cores, all by default.
+    memory
+        Memory of the driver, which is also the executor here, e.g. ``"4g"``.
+    conf
+        Further Spark settings; they win over ours.
+
+    Examples
+    --------
+    >>> spark = session(cores=2, memory="2g")        # doctest: +SKIP
+    """
+    check_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SetupError(
+            "NO_PYSPARK",
+            "PySpark is not installed",
+            hint="pip install 'slackwater[spark]', or install the PySpark of your cluster (4.0 or later)",
+        ) from error
+    # Workers must run the interpreter that has our packages, not the first python3 on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    count = cores or os.cpu_count() or 2
+    settings = {
+        "spark.master": f"local[{cores or '*'}]",
+        "spark.app.name": app,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(count),
+        "spark.default.parallelism": str(count),
+        "spark.sql.streaming.numRecentProgressUpdates": "50",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+        **({"spark.driver.memory": memory} if memory else {}),
+        **(conf or {}),
+    }
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def check_java() -> None:
+    """A `SetupError` unless a Java that Spark can use is found."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    hint = (
+        f"install Java {JAVA_NEEDED} or later (Debian and Ubuntu: apt-get install "
+        f"openjdk-{JAVA_NEEDED}-jre-headless; macOS: brew install openjdk@{JAVA_NEEDED}), "
+        "or set JAVA_HOME to it"
+    )
+    if java is None or not os.path.exists(java):
+        where = f"JAVA_HOME is {home}, which has none" if home else "there is no java on the PATH"
+        raise SetupError(
+            "NO_JAVA", f"Spark needs Java {JAVA_NEEDED} or later: {where}", hint=hint
+        )
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    text = done.stderr + done.stdout
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    version = 0
+    if match is not None:
+        version = int(match.group(1))
+        if version == 1:  # 1.8 is Java 8
+            version = int(match.group(2) or 0)
+    if version < JAVA_NEEDED:
+        raise SetupError(
+            "OLD_JAVA",
+            f"Spark needs Java {JAVA_NEEDED} or later, but {java} is version {version or 'unknown'}",
+            hint=hint,
+            java=java,
+        )

@@ -1,0 +1,217 @@
+"""``sw.stream``: wrap a streaming DataFrame or a split source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.analyse import Analyser
+from slackwater.engine.inputs import FrameInput, Input, SplitInput
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Source
+from slackwater.model.policy import BoundedRows, MaxDelay, Policy, Punctuated
+from slackwater.model.schema import Field
+from slackwater.model.time import TimeColumn, parse_duration
+from slackwater.semantics.settings import resolve_source
+from slackwater.surface.stream import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_KINDS = {
+    "timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz", "bigint": "long", "int": "long",
+}  # fmt: skip
+REPLAY_MARK = "slackwater-replay-"
+
+
+def stream(
+    df: DataFrame | SplitInput,
+    *,
+    time: str | Sequence[str] | None = None,
+    name: str = "stream",
+    progress: Policy | Mapping[str, Policy] | None = None,
+    late: str = "admit",
+    order: str | Sequence[str] | None = None,
+    partition: str | None = None,
+    partitions: int | Sequence[str] | None = None,
+    timeUnit: str | None = None,
+    endOfStream: bool = False,
+) -> Stream:
+    """A stream over a streaming DataFrame or a split source (``sw.readStream(...)``).
+
+    Parameters
+    ----------
+    df
+        Any streaming DataFrame, or what ``sw.readStream(spark)...parquet(dir)`` gave.
+    time
+        The progressing column (timestamp, timestamp_ntz, or an integer); several with a mapping in ``progress``.
+    name
+        The stream's name in progress records; must differ between the streams of a query.
+    progress
+        How bounds are found: ``sw.MaxDelay()`` by default; a mapping gives several columns one each.
+    late
+        ``"admit"``: a late row enters the windows still open; ``"drop"``: it is kept out at the input;
+        ``"raise"``: the query fails and shows it. ``stream.late`` has the rows in every case.
+    order
+        Column(s) that give the order of arrival, such as an offset.
+    partition, partitions
+        Column that names the source's partition; how many there are, or their names.
+    timeUnit
+        For an integer time column: what one unit is, e.g. ``"second"``; needed where clocks matter.
+    endOfStream
+        This stream ends when the input that is there has been read (a backfill beside a live stream).
+
+    Examples
+    --------
+    >>> s = stream(df, time="ts", name="packets")        # doctest: +SKIP
+    """
+    item, spark = _input(df)
+    fields = item.fields
+    policies = _policies(time, progress)
+    times = tuple(_time_column(fields, n, timeUnit) for n in policies)
+    if late not in ("admit", "drop", "raise"):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"late={late!r} is not known",
+            hint='use late="admit", late="drop" or late="raise"',
+            value=late,
+        )
+    orders = (order,) if isinstance(order, str) else tuple(order or ())
+    source = Source(
+        fields,
+        times,
+        name=name,
+        input=id(df),
+        policies=tuple(policies.values()),
+        late=late,  # type: ignore[arg-type]
+        order=tuple(_find(fields, c, "order column").name for c in orders),
+        partition=None if partition is None else _find(fields, partition, "partition column").name,
+        partitions=_partitions(partition, partitions),
+        end_of_stream=endOfStream,
+        replay=item.replay,
+    )
+    _check_policies(source, fields)
+    resolve_source(source)
+    return Stream(source, {id(df): item}, Analyser(spark), spark)
+
+
+def _input(df: Any) -> tuple[Input, SparkSession]:
+    if isinstance(df, SplitInput):
+        return df, df.spark
+    if not hasattr(df, "isStreaming"):
+        raise AnalysisError(
+            "NOT_A_STREAM",
+            f"sw.stream got a {type(df).__name__}",
+            hint="give a streaming DataFrame (spark.readStream...) or sw.readStream(spark)...parquet(dir)",
+        )
+    if not df.isStreaming:
+        raise AnalysisError(
+            "NOT_A_STREAM",
+            "sw.stream got a batch DataFrame, which does not go on",
+            hint="read it with spark.readStream, or replay rows with sw.replay(spark, batches, schema)",
+        )
+    text = df._jdf.queryExecution().logical().toString() if hasattr(df, "_jdf") else ""
+    return FrameInput(df, REPLAY_MARK in text), df.sparkSession
+
+
+def _policies(time: Any, progress: Any) -> dict[str, Policy]:
+    """Policy by time column, the default column first."""
+    names = [time] if isinstance(time, str) else list(time or ())
+    if isinstance(progress, Mapping):
+        for n in names:
+            if n not in progress:
+                raise AnalysisError(
+                    "BAD_POLICY",
+                    f"progress= gives no policy for time column '{n}'",
+                    hint=f'add it: progress={{"{n}": sw.MaxDelay(), ...}}',
+                    column=n,
+                )
+        found = {n: progress[n] for n in [*names, *(c for c in progress if c not in names)]}
+    else:
+        if not names:
+            raise AnalysisError(
+                "NO_TIME",
+                "sw.stream needs to know the time column",
+                hint='say which column holds the event time: time="ts"',
+            )
+        found = dict.fromkeys(names, progress if progress is not None else MaxDelay())
+    for n, p in found.items():
+        if not isinstance(p, Policy):
+            raise AnalysisError(
+                "BAD_POLICY",
+                f"progress of '{n}' is {p!r}, not a policy",
+                hint='use sw.Ordered(), sw.BoundedDelay("10 seconds"), sw.BoundedRows(n), sw.MaxDelay() '
+                'or sw.Punctuated("column")',
+            )
+    return found
+
+
+def _time_column(fields: Sequence[Field], name: str, unit: str | None) -> TimeColumn:
+    field = _find(fields, name, "time column")
+    kind = _KINDS.get(field.type)
+    if kind is None:
+        raise AnalysisError(
+            "BAD_TIME_TYPE",
+            f"time column '{field.name}' is {field.type}; a timestamp, timestamp_ntz or long is needed",
+            hint=f"convert it before sw.stream, e.g. df.withColumn('{field.name}', "
+            f"F.to_timestamp('{field.name}'))",
+            column=field.name,
+            type=field.type,
+        )
+    ticks: int | None = 1
+    if kind == "long":
+        ticks = None if unit is None else int(parse_duration(f"1 {unit}", what="timeUnit"))
+    elif unit is not None:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"timeUnit={unit!r} goes with integer time columns, but '{field.name}' is {field.type}",
+            hint="leave timeUnit out",
+        )
+    return TimeColumn(field.name, kind, ticks)  # type: ignore[arg-type]
+
+
+def _find(fields: Sequence[Field], name: str, what: str) -> Field:
+    found = next((f for f in fields if f.name.lower() == str(name).lower()), None)
+    if found is None:
+        raise AnalysisError(
+            "COLUMN_NOT_FOUND",
+            f"{what} '{name}' does not exist",
+            hint=f"use one of: {', '.join(f.name for f in fields)}",
+            name=name,
+        )
+    return found
+
+
+def _partitions(partition: str | None, partitions: Any) -> int | tuple[str, ...] | None:
+    if partitions is None:
+        return None
+    if partition is None:
+        raise AnalysisError(
+            "BAD_OPTION",
+            "partitions= is given without partition=",
+            hint='say which column names the partition: partition="partition"',
+        )
+    if isinstance(partitions, int) and not isinstance(partitions, bool):
+        return partitions
+    return tuple(str(p) for p in partitions)
+
+
+def _check_policies(source: Source, fields: Sequence[Field]) -> None:
+    for time, policy in zip(source.times, source.policies, strict=True):
+        if isinstance(policy, BoundedRows) and not source.order:
+            raise AnalysisError(
+                "ORDER_NEEDED",
+                f"BoundedRows on '{time.name}' needs to know the order of arrival",
+                hint='name the column(s) that give it: order="offset"',
+            )
+        if isinstance(policy, Punctuated):
+            field = _find(fields, policy.column, "punctuation column")
+            own = _find(fields, time.name, "time column")
+            if field.type != own.type:
+                raise AnalysisError(
+                    "BAD_TIME_TYPE",
+                    f"punctuation column '{field.name}' is {field.type}, but the time column "
+                    f"'{own.name}' is {own.type}",
+                    hint="make both the same type",
+                    column=field.name,
+                )

@@ -1,0 +1,227 @@
+"""Start a query: plan it, open its checkpoint, hand the loop to Spark."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.batch import Settings
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.clock import Clock, NoClock, SystemClock
+from slackwater.engine.handle import StreamingQuery
+from slackwater.engine.inputs import Input, united
+from slackwater.engine.loop import Loop, Query
+from slackwater.engine.plan import Output, Plan, build, renumber
+from slackwater.errors import AnalysisError, CheckpointError
+from slackwater.kernels.buckets import BUCKETS
+from slackwater.model.render import describe
+from slackwater.surface.explain import explain_plan
+from slackwater.surface.writer import StreamWriter, check_writers
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery as SparkQuery
+
+DEFAULT_TRIGGER = {"processingTime": "500 milliseconds"}
+
+
+def start(
+    writers: Sequence[StreamWriter],
+    *,
+    checkpointLocation: str | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> StreamingQuery:
+    """Run several outputs as one query that shares its sources and operators.
+
+    Parameters
+    ----------
+    writers
+        ``stream.writeStream...`` without ``start``; each but one needs a ``queryName``.
+    checkpointLocation
+        Directory of the query's state; from the first writer's options by default.
+    trigger
+        As the keywords of ``trigger``, e.g. ``{"availableNow": True}``.
+    options
+        Options of the query, such as ``endOfStream`` or ``partitionGroups``.
+
+    Examples
+    --------
+    >>> q = start([counts.writeStream.format("noop")], checkpointLocation="ck")     # doctest: +SKIP
+    """
+    check_writers(writers)
+    merged: dict[str, Any] = {}
+    for w in reversed(writers):
+        merged.update({k.lower(): v for k, v in w._options.items()})
+    merged.update({k.lower(): v for k, v in (options or {}).items()})
+    given = trigger or next((w._trigger for w in writers if w._trigger), None) or DEFAULT_TRIGGER
+    end_of_stream = _flag(merged, "endofstream")
+    if end_of_stream and "processingTime" in given:
+        raise AnalysisError(
+            "BAD_OPTION",
+            "endOfStream ends the streams when the available input has been read",
+            hint="use it with trigger(availableNow=True)",
+        )
+    names = [w._name or ("output" if i == 0 else f"output{i + 1}") for i, w in enumerate(writers)]
+    plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
+    sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
+    spark = writers[0]._stream._spark
+    location = checkpointLocation or merged.get("checkpointlocation")
+    close = _nothing
+    if location is None:
+        if not all(type(s).__name__ in ("MemorySink", "ConsoleSink", "NoopSink") for s in sinks.values()):
+            raise AnalysisError(
+                "NO_CHECKPOINT",
+                "the query has no checkpoint directory",
+                hint='add .option("checkpointLocation", "..."): state and progress are kept there',
+            )
+        temporary = tempfile.mkdtemp(prefix="slackwater-checkpoint-")
+        location = temporary
+        if not any(type(s).__name__ == "MemorySink" for s in sinks.values()):
+            close = lambda: shutil.rmtree(temporary, ignore_errors=True)  # noqa: E731
+    checkpoint = Checkpoint(str(location).removeprefix("file://"))
+    checkpoint.acquire()
+    try:
+        query_id = _open(checkpoint, plan, merged)
+        for sink in sinks.values():
+            sink.open(spark, checkpoint, query_id)
+        query = Query(
+            plan, inputs, sinks, _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
+            _clock(writers, plan), _settings(merged),
+        )  # fmt: skip
+        loop = Loop(query, checkpoint, query_id)
+
+        def run(loop: Loop, final: bool) -> SparkQuery:
+            writer = (
+                united(spark, plan, inputs)
+                .writeStream.foreachBatch(loop)
+                .option("checkpointLocation", str(checkpoint.location))
+                .trigger(**({"availableNow": True} if final else dict(given)))
+            )
+            shown = name or writers[0]._name
+            return (writer.queryName(shown) if shown else writer).start()
+
+        return StreamingQuery(
+            name or writers[0]._name, loop, checkpoint, query_id, run, end_of_stream,
+            lambda extended: explain_plan(plan, inputs, extended=extended), close,
+        )  # fmt: skip
+    except BaseException:
+        checkpoint.release()
+        raise
+
+
+def plan_of(
+    streams: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Plan, list[Input]]:
+    """The plan of several named results, and its inputs in the order Spark will number them."""
+    found: dict[int, Input] = {}
+    for s in streams.values():
+        found.update(s._inputs)
+    outputs = [Output(n, s._node) for n, s in streams.items()]
+    first = next(iter(streams.values()))
+    used = _input_order(outputs)
+    numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
+    wanted = str(options.get("windowplan", "auto")).lower()
+    if wanted not in ("auto", "panes", "wids"):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"windowPlan={wanted!r} is not known",
+            hint='use "auto", "panes" or "wids"',
+        )
+    plan = build(
+        numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted
+    )
+    return plan, [found[key] for key in used]
+
+
+def _input_order(outputs: Sequence[Output]) -> list[int]:
+    from slackwater.model.node import Source
+    from slackwater.semantics.bounds import topological
+
+    order: dict[int, None] = {}
+    for node in topological([o.node for o in outputs]):
+        if isinstance(node, Source):
+            order[node.input] = None
+    return list(order)
+
+
+def _open(checkpoint: Checkpoint, plan: Plan, options: Mapping[str, Any]) -> str:
+    """Compare the query with the one the checkpoint belongs to; its id."""
+    trees = describe([(o.name, o.node) for o in plan.outputs])
+    sources = [[s.name, s.input] for s in plan.sources]
+    settings = {"ansi": plan.ansi, "zone": plan.zone}
+    plans = {op.id: op.spec.plan for op in plan.operators if op.spec is not None}
+    fresh = {"outputs": trees, "sources": sources, "settings": settings, "plans": plans}
+    stored = checkpoint.open_query(fresh)
+    problems: list[str] = []
+    for name, tree in trees.items():
+        before = stored["outputs"].get(name)
+        if before is not None and before != tree:
+            diff = difflib.unified_diff(before, tree, "checkpoint", "this query", lineterm="", n=2)
+            problems.append("\n".join(diff))
+    if stored["sources"] != sources:
+        problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
+    if stored["settings"] != settings:
+        problems.append(
+            f"session: checkpoint {stored['settings']}, this session {settings} "
+            "(spark.sql.ansi.enabled, spark.sql.session.timeZone)"
+        )
+    changed = [op for op, p in plans.items() if stored["plans"].get(op, p) != p]
+    if changed:
+        problems.append(f"windowPlan: checkpoint {stored['plans']}, this query {plans}")
+    if problems:
+        raise CheckpointError(
+            "QUERY_CHANGED",
+            f"checkpoint '{checkpoint.location}' belongs to another query:\n" + "\n".join(problems),
+            hint="may change on one checkpoint: policy parameters, late, sink options, trigger, "
+            "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation",
+            location=checkpoint.location,
+        )
+    if trees != stored["outputs"] or plans != stored["plans"]:
+        checkpoint.update_query({**stored, "outputs": trees, "plans": {**stored["plans"], **plans}})
+    return str(stored["id"])
+
+
+def _clock(writers: Sequence[StreamWriter], plan: Plan) -> Clock:
+    given = next((w._clock for w in writers if w._clock is not None), None)
+    if given is not None:
+        return given
+    # A query over replays alone has no clock: nothing in it depends on when it runs.
+    return NoClock() if all(s.replay for s in plan.sources) else SystemClock()
+
+
+def _groups(options: Mapping[str, Any], spark: Any) -> int:
+    text = options.get("partitiongroups")
+    if text is None:
+        return max(1, min(BUCKETS, int(spark.sparkContext.defaultParallelism)))
+    try:
+        groups = int(text)
+    except ValueError:
+        groups = 0
+    if not 1 <= groups <= BUCKETS:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"partitionGroups={text!r} is not a number from 1 to {BUCKETS}",
+            hint="use about one group per core",
+        )
+    return groups
+
+
+def _settings(options: Mapping[str, Any]) -> Settings:
+    default = Settings()
+    return Settings(
+        memory=str(options.get("memory", default.memory)),
+        compact_runs=int(options.get("compactruns", default.compact_runs)),
+        compact_rows=int(options.get("compactrows", default.compact_rows)),
+    )
+
+
+def _flag(options: Mapping[str, Any], name: str) -> bool:
+    return str(options.get(name, "false")).lower() in ("true", "1")
+
+
+def _nothing() -> None:
+    return None

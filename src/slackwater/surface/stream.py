@@ -1,0 +1,413 @@
+"""Streams: what users hold and transform. A stream is immutable; every method returns a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.analyse import Analyser, struct_of
+from slackwater.engine.inputs import Input
+from slackwater.errors import AnalysisError
+from slackwater.model.node import (
+    LATE_FIELDS,
+    Aggregate,
+    Dedup,
+    Filter,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.render import render
+from slackwater.model.schema import Field, Named, column
+from slackwater.model.time import TimeColumn, parse_span
+from slackwater.surface.windows import WindowSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, Row, SparkSession
+    from pyspark.sql.types import StructType
+
+    from slackwater.surface.grouped import GroupedStream
+    from slackwater.surface.writer import StreamWriter
+
+
+class Stream:
+    """Rows that keep coming, with at least one progressing column. Made by ``sw.stream``.
+
+    The methods are named as those of a PySpark DataFrame and take Columns or SQL texts.
+    """
+
+    def __init__(
+        self, node: Node, inputs: Mapping[int, Input], analyser: Analyser, spark: SparkSession
+    ):
+        self._node = node
+        self._inputs = dict(inputs)
+        self._analyser = analyser
+        self._spark = spark
+
+    def _with(self, node: Node) -> Stream:
+        return Stream(node, self._inputs, self._analyser, self._spark)
+
+    # ---- what it is ----
+    @property
+    def schema(self) -> StructType:
+        """The columns, as PySpark shows them."""
+        return struct_of(self._node.schema)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [f.name for f in self._node.schema]
+
+    @property
+    def timeColumns(self) -> list[str]:
+        """Names of the progressing columns; the first is the default of ``on=``."""
+        return [t.name for t in self._node.times]
+
+    def printSchema(self) -> None:
+        """Print the columns as a tree."""
+        print(self.schema.treeString() if hasattr(self.schema, "treeString") else self._tree())
+
+    def _tree(self) -> str:
+        lines = [f" |-- {f.name}: {f.type} (nullable = true)" for f in self._node.schema]
+        return "\n".join(["root", *lines])
+
+    def explain(self, extended: bool = False) -> None:
+        """Print the plan: operators, where each runs, and why."""
+        from slackwater.surface.explain import explain_streams
+
+        print(explain_streams({"result": self}, extended=extended))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}: {f.type}" for f in self._node.schema)
+        return f"Stream[{shown}]"
+
+    @property
+    def late(self) -> Stream:
+        """The late rows of this stream: each with reason, by how much, the bound, and missed windows."""
+        if not isinstance(self._node, Source):
+            raise AnalysisError(
+                "NOT_A_SOURCE",
+                "only a stream made by sw.stream has late rows: lateness is judged where rows come in",
+                hint="keep the result of sw.stream(...) in a variable and use its .late",
+            )
+        source = self._node
+        integer = source.times[0].is_integer
+        extra = tuple(
+            Field(f.name, "bigint") if integer and f.name == "_late_bound" else f
+            for f in LATE_FIELDS
+        )
+        taken = {f.name for f in source.schema} & {f.name for f in extra}
+        if taken:
+            raise _taken(sorted(taken)[0], "rename it before sw.stream(...)")
+        return self._with(Late((*source.schema, *extra), source.times, source))
+
+    # ---- row operators ----
+    def where(self, condition: Column | str) -> Stream:
+        """Rows for which the condition is true; progress passes unchanged."""
+        test = self._analyser.condition(self._node.schema, condition)
+        return self._with(Filter(self._node.schema, self._node.times, self._node, test))
+
+    filter = where
+
+    def select(self, *columns: Column | str | Sequence[Column | str]) -> Stream:
+        """Columns and expressions, as DataFrame.select takes them."""
+        flat: list[Column | str] = []
+        for item in columns:
+            flat.extend(item if isinstance(item, (list, tuple)) else [item])  # type: ignore[list-item]
+        return self._project(self._analyser.columns(self._node.schema, flat))
+
+    selectExpr = select
+
+    def withColumn(self, name: str, value: Column | str) -> Stream:
+        """Add or replace a column; text is read as SQL."""
+        return self.withColumns({name: value})
+
+    def withColumns(self, columns: Mapping[str, Column | str]) -> Stream:
+        """Add or replace several columns; each expression sees the columns as they were."""
+        found = self._analyser.columns(self._node.schema, list(columns.values()), star_ok=False)
+        new = {n: Named(n, f.expr) for n, f in zip(columns, found, strict=True)}
+        kept = []
+        for f in self._node.schema:
+            same = next((n for n in new if n.lower() == f.name.lower()), None)
+            kept.append(new.pop(same) if same is not None else Named(f.name, column(f.name, f.type)))
+        return self._project((*kept, *new.values()))
+
+    def withColumnRenamed(self, existing: str, new: str) -> Stream:
+        """Rename a column; nothing happens if there is none of that name, as in Spark."""
+        return self._project(
+            tuple(
+                Named(new if f.name.lower() == existing.lower() else f.name, column(f.name, f.type))
+                for f in self._node.schema
+            )
+        )
+
+    def drop(self, *names: str) -> Stream:
+        """Leave columns out; names that do not exist are ignored, as in Spark."""
+        gone = {n.lower() for n in names}
+        kept = tuple(
+            Named(f.name, column(f.name, f.type))
+            for f in self._node.schema
+            if f.name.lower() not in gone
+        )
+        return self._project(kept)
+
+    def alias(self, name: str) -> Stream:
+        """The same stream; here so that code written for DataFrames reads the same."""
+        if not isinstance(name, str) or not name:
+            raise AnalysisError("BAD_OPTION", f"alias {name!r} is not a name", hint="give a text")
+        return self
+
+    def _project(self, columns: tuple[Named, ...]) -> Stream:
+        names = [c.name.lower() for c in columns]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise _taken(twice, "give each column a name of its own with .alias(...)")
+        times, origins = self._progressing(columns)
+        if not times:
+            have = ", ".join(t.name for t in self._node.times)
+            raise AnalysisError(
+                "NO_PROGRESS",
+                f"no progressing column is left: the stream progresses on {have}",
+                hint="keep that column as it is, renamed, or moved by a constant interval",
+                columns=have,
+            )
+        schema = tuple(Field(c.name, c.expr.type) for c in columns)
+        return self._with(Project(schema, times, self._node, columns, origins))
+
+    def _progressing(
+        self, columns: Sequence[Named]
+    ) -> tuple[tuple[TimeColumn, ...], tuple[tuple[str, str, int], ...]]:
+        """Which output columns progress, in the order of the input's progressing columns."""
+        span = self._node.window.range if isinstance(self._node, Aggregate) else self._window_range()
+        found: list[tuple[int, TimeColumn, tuple[str, str, int]]] = []
+        order = [t.name for t in self._node.times]
+        by_name = {t.name: t for t in self._node.times}
+        for c in columns:
+            image = self._analyser.monotone(self._node.schema, c, self._node.times, span)
+            if image is None:
+                continue
+            origin, moved = image
+            before = by_name[origin]
+            kind = before.kind
+            if kind == "window" and not c.expr.type.startswith("struct<"):
+                kind = "long" if before.integer else _kind_of(c.expr.type) or "timestamp"
+            time = TimeColumn(c.name, kind, before.unit, before.integer and kind == "window")
+            found.append((order.index(origin), time, (c.name, origin, moved)))
+        found.sort(key=lambda item: item[0])
+        return tuple(t for _, t, _ in found), tuple(o for _, _, o in found)
+
+    def _window_range(self) -> int | None:
+        """Length of the windows whose struct this stream carries, if it is known."""
+        node: Node = self._node
+        while node.children:
+            if isinstance(node, Aggregate):
+                return node.window.range
+            node = node.children[0]
+        return None
+
+    # ---- several streams ----
+    def union(self, other: Stream) -> Stream:
+        """Rows of both, columns by position; holds no rows, and its bound is the lesser one."""
+        if len(self.columns) != len(other.columns):
+            raise AnalysisError(
+                "UNION_MISMATCH",
+                f"the streams have {len(self.columns)} and {len(other.columns)} columns",
+                hint="select the same columns on both sides",
+            )
+        return self._union(other, other.columns)
+
+    unionAll = union
+
+    def unionByName(self, other: Stream, allowMissingColumns: bool = False) -> Stream:
+        """Rows of both, columns by name; with ``allowMissingColumns`` missing ones are null."""
+        mine, theirs = {c.lower() for c in self.columns}, {c.lower() for c in other.columns}
+        if mine != theirs and not allowMissingColumns:
+            odd = sorted(mine ^ theirs)
+            raise AnalysisError(
+                "UNION_MISMATCH",
+                f"columns on one side only: {', '.join(odd)}",
+                hint="select the same columns on both sides, or use allowMissingColumns=True",
+                columns=odd,
+            )
+        left, right = self, other
+        for name in [c for c in other.columns if c.lower() not in mine]:
+            left = left.withColumn(name, f"CAST(NULL AS {other._node.field(name).type})")  # type: ignore[union-attr]
+        for name in [c for c in self.columns if c.lower() not in theirs]:
+            right = right.withColumn(name, f"CAST(NULL AS {self._node.field(name).type})")  # type: ignore[union-attr]
+        by_name = {c.lower(): c for c in right.columns}
+        return left._union(right, [by_name[c.lower()] for c in left.columns])
+
+    def _union(self, other: Stream, order: Sequence[str]) -> Stream:
+        types = [
+            self._common(a, other._node.field(b))
+            for a, b in zip(self._node.schema, order, strict=True)
+        ]
+        names = self.columns
+        left = self._shaped(self.columns, names, types)
+        right = other._shaped(order, names, types)
+        mine = [t.name for t in left._node.times]
+        theirs = [t.name for t in right._node.times]
+        common = [n for n in mine if n in theirs]
+        if not common:
+            raise AnalysisError(
+                "UNION_MISMATCH",
+                f"the streams progress on different columns: {', '.join(mine)} and {', '.join(theirs)}",
+                hint="put the time columns in the same place (union) or under the same name",
+            )
+        left, right = left._restricted(common), right._restricted(common)
+        inputs = tuple(
+            n
+            for s in (left, right)
+            for n in (s._node.inputs if isinstance(s._node, Union) else (s._node,))
+        )
+        node = Union(left._node.schema, left._node.times, inputs)
+        return Stream(node, {**self._inputs, **other._inputs}, self._analyser, self._spark)
+
+    def _common(self, a: Field, b: Field | None) -> str:
+        assert b is not None
+        if a.type == b.type:
+            return a.type
+        query = f"SELECT CAST(NULL AS {a.type}) AS c UNION ALL SELECT CAST(NULL AS {b.type})"
+        try:
+            from slackwater.engine.analyse import type_name
+
+            return type_name(self._spark.sql(query).schema.fields[0].dataType)
+        except Exception as error:
+            raise AnalysisError(
+                "UNION_MISMATCH",
+                f"column '{a.name}' is {a.type} in one stream and {b.type} in the other",
+                hint="cast one of them",
+                column=a.name,
+            ) from error
+
+    def _shaped(self, order: Sequence[str], names: Sequence[str], types: Sequence[str]) -> Stream:
+        same = list(order) == self.columns and list(names) == self.columns
+        if same and [f.type for f in self._node.schema] == list(types):
+            return self
+        items = []
+        for old, new, kind in zip(order, names, types, strict=True):
+            f = self._node.field(old)
+            assert f is not None
+            if f.type == kind:
+                items.append(Named(new, column(old, f.type)))
+            else:
+                (cast,) = self._analyser.columns(
+                    self._node.schema, [f"CAST(`{old}` AS {kind})"], star_ok=False
+                )
+                items.append(Named(new, cast.expr))
+        return self._project(tuple(items))
+
+    def _restricted(self, times: Sequence[str]) -> Stream:
+        """The same rows, progressing on the named columns only, in that order."""
+        if [t.name for t in self._node.times] == list(times):
+            return self
+        by_name = {t.name: t for t in self._node.times}
+        items = tuple(Named(f.name, column(f.name, f.type)) for f in self._node.schema)
+        node = Project(
+            self._node.schema, tuple(by_name[n] for n in times), self._node, items,
+            tuple((n, n, 0) for n in times),
+        )  # fmt: skip
+        return self._with(node)
+
+    # ---- operators with state ----
+    def dropDuplicates(
+        self, subset: Sequence[str] | None = None, *, within: Any = None, on: str | None = None
+    ) -> Stream:
+        """The first row of each combination of ``subset`` values.
+
+        The subset must hold the time column, or ``within`` must say how far apart duplicates can be: else
+        the state could never be purged.
+        """
+        names = [self._column(c) for c in (subset or self.columns)]
+        time = self._time(on)
+        span = None if within is None else parse_span(within, time, what="within")
+        if time.name not in names and span is None:
+            raise AnalysisError(
+                "UNBOUNDED_STATE",
+                f"dropDuplicates({', '.join(names)}) would have to remember every row for ever",
+                hint=f"add the time column '{time.name}' to the subset, or give "
+                'within="10 minutes": how far apart in time duplicates can be',
+                column=time.name,
+            )
+        node = Dedup(self._node.schema, self._node.times, self._node, tuple(names), span, time.name)
+        return self._with(node)
+
+    drop_duplicates = dropDuplicates
+
+    def dropDuplicatesWithinWatermark(self, subset: Sequence[str], within: Any) -> Stream:
+        """Alias of ``dropDuplicates(subset, within=...)``."""
+        return self.dropDuplicates(subset, within=within)
+
+    def sort(self, on: str | None = None) -> Stream:
+        """Rows in order of time; a row leaves when the bound has passed it."""
+        return self._with(Sort(self._node.schema, self._node.times, self._node, self._time(on).name))
+
+    orderBy = sort
+
+    def groupBy(self, *keys: Column | str | WindowSpec) -> GroupedStream:
+        """Groups for ``agg``: any columns, and one window."""
+        from slackwater.surface.grouped import GroupedStream
+
+        return GroupedStream(self, keys)
+
+    groupby = groupBy
+
+    # ---- running ----
+    @property
+    def writeStream(self) -> StreamWriter:
+        """Where the rows go, as DataFrame.writeStream."""
+        from slackwater.surface.writer import StreamWriter
+
+        return StreamWriter(self)
+
+    def preview(self, n: int = 20, seconds: float = 10) -> list[Row]:
+        """Run for at most ``seconds`` on a checkpoint of its own and return up to ``n`` result rows."""
+        from slackwater.surface.preview import preview
+
+        return preview(self, n, seconds)
+
+    # ---- inside ----
+    def _time(self, on: str | None) -> TimeColumn:
+        if on is None:
+            return self._node.times[0]
+        found = next((t for t in self._node.times if t.name.lower() == on.lower()), None)
+        if found is None:
+            have = ", ".join(t.name for t in self._node.times)
+            raise AnalysisError(
+                "NOT_PROGRESSING",
+                f"'{on}' is not a progressing column of the stream",
+                hint=f"use one of: {have}; or declare it where the stream is made: "
+                f'progress={{"{on}": ...}}',
+                column=on,
+            )
+        return found
+
+    def _column(self, name: str) -> str:
+        found = next((f.name for f in self._node.schema if f.name.lower() == name.lower()), None)
+        if found is None:
+            raise AnalysisError(
+                "COLUMN_NOT_FOUND",
+                f"there is no column '{name}'",
+                hint=f"use one of: {', '.join(self.columns)}",
+                name=name,
+            )
+        return found
+
+    def _text(self) -> str:
+        return "\n".join(render(self._node, policies=True))
+
+
+def _kind_of(type: str) -> Any:
+    return {"timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz", "bigint": "long"}.get(type)
+
+
+def _taken(name: str, hint: str) -> AnalysisError:
+    return AnalysisError(
+        "DUPLICATE_COLUMN", f"there would be two columns '{name}'", hint=hint, name=name
+    )
+
+
+

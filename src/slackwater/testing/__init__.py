@@ -1,0 +1,1 @@
+"""The testing kit: for the tests of Slackwater, and for users' own."""

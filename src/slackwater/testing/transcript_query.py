@@ -1,0 +1,302 @@
+"""The query of a transcript as a tree of operators, without Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slackwater.errors import AnalysisError
+from slackwater.model.aggregate import PRIMITIVES, Primitive
+from slackwater.model.node import (
+    LATE_FIELDS,
+    Aggregate,
+    Dedup,
+    Filter,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.policy import (
+    BoundedDelay,
+    BoundedRows,
+    MaxDelay,
+    Ordered,
+    Policy,
+    Punctuated,
+)
+from slackwater.model.schema import Expr, Field, Named
+from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
+from slackwater.model.window import TimeWindow
+from slackwater.testing.expressions import compile_expression, to_duck
+
+_SAMPLES = {"bigint": 1, "double": 1.0, "string": "a", "boolean": True, "timestamp": 1}
+_TYPES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
+_CALL = re.compile(
+    rf"\b({'|'.join(sorted(PRIMITIVES, key=len, reverse=True))})\s*\(", re.IGNORECASE
+)
+_MOVED = re.compile(r"^`?(\w+)`?\s*([+-])\s*(\d+)$")
+_COLUMN = re.compile(r"^`?(\w+)`?$")
+_FIELD = re.compile(r"^`?(\w+)`?\.`?(start|end)`?$")
+
+
+def build_source(name: str, spec: Mapping[str, Any]) -> Source:
+    """A stream as a transcript declares it."""
+    known = {
+        "columns", "time", "unit", "progress", "late", "order", "partition", "partitions",
+    }  # fmt: skip
+    if unknown := set(spec) - known:
+        raise bad(f"stream '{name}': unknown {sorted(unknown)}", f"use: {sorted(known)}")
+    columns = {c: str(t) for c, t in spec["columns"].items()}
+    names = listed(spec["time"])
+    unit = None
+    if "unit" in spec:
+        unit = parse_duration(f"1 {spec['unit']}")
+    times = tuple(
+        TimeColumn(c, "timestamp", 1) if columns[c] == "timestamp" else TimeColumn(c, "long", unit)
+        for c in names
+    )
+    progress = spec.get("progress", "max_delay")
+    if len(names) > 1 and isinstance(progress, Mapping) and set(progress) <= set(names):
+        policies = tuple(policy(progress.get(c, "max_delay")) for c in names)
+    else:
+        policies = (policy(progress),) * len(names)
+    partitions = spec.get("partitions")
+    return Source(
+        tuple(Field(c, t) for c, t in columns.items()),
+        times,
+        name,
+        policies=policies,
+        late=spec.get("late", "admit"),
+        order=tuple(listed(spec.get("order", []))),
+        partition=spec.get("partition"),
+        partitions=tuple(partitions) if isinstance(partitions, list) else partitions,
+        replay=True,
+    )
+
+
+def policy(spec: Any) -> Policy:
+    """A progress policy: a name, or a mapping of the name to its parameter, and modifiers."""
+    options: dict[str, Any] = {spec: None} if isinstance(spec, str) else dict(spec)
+    made: Policy
+    if "ordered" in options:
+        made = Ordered()
+    elif "max_delay" in options:
+        made = MaxDelay()
+    elif "bounded_delay" in options:
+        made = BoundedDelay(delay=options["bounded_delay"])
+    elif "bounded_rows" in options:
+        made = BoundedRows(rows=options["bounded_rows"])
+    elif "punctuated" in options:
+        made = Punctuated(column=options["punctuated"], data=bool(options.get("data")))
+    else:
+        raise bad(
+            f"progress {spec!r} is not known",
+            "use ordered, max_delay, bounded_delay, bounded_rows or punctuated",
+        )
+    if "idle_after" in options:
+        made = made.idleAfter(options["idle_after"])
+    if "future_guard" in options:
+        made = made.futureGuard(options["future_guard"], future=options.get("future", "keep"))
+    if "lag_limit" in options:
+        made = made.lagLimit(options["lag_limit"])
+    return made
+
+
+class QueryBuilder:
+    """Builds pipelines; a pipeline named in ``queries`` is built once and shared."""
+
+    def __init__(self, sources: Mapping[str, Source], queries: Mapping[str, Sequence[Any]]):
+        self.sources = sources
+        self.queries = queries
+        self._built: dict[str, Node] = {}
+
+    def named(self, name: str) -> Node:
+        """A stream, or another output's pipeline."""
+        if name in self.sources:
+            return self.sources[name]
+        if name not in self._built:
+            if name not in self.queries:
+                raise bad(f"'{name}' is neither a stream nor an output", "name one of them")
+            self._built[name] = self.pipeline(self.queries[name])
+        return self._built[name]
+
+    def pipeline(self, steps: Sequence[Mapping[str, Any]] | str) -> Node:
+        """The operators of a list of steps."""
+        if isinstance(steps, str):
+            return self.named(steps)
+        node: Node | None = None
+        for step in steps:
+            node = self._step(step, node)
+        if node is None:
+            raise bad("a pipeline is empty", "begin it with from:, late: or union:")
+        return node
+
+    def _step(self, step: Mapping[str, Any], node: Node | None) -> Node:
+        if "from" in step:
+            return self.named(step["from"])
+        if "late" in step:
+            source = self.sources[step["late"]]
+            return Late((*source.schema, *LATE_FIELDS), source.times, source)
+        if "union" in step:
+            inputs = [self.pipeline(p) for p in step["union"]]
+            inputs = inputs if node is None else [node, *inputs]
+            return Union(inputs[0].schema, inputs[0].times, tuple(inputs))
+        if node is None:
+            raise bad(f"a pipeline begins with {dict(step)!r}", "begin it with from: or union:")
+        if "where" in step:
+            return Filter(node.schema, node.times, node, expression(step["where"], node.schema))
+        if "select" in step:
+            return project(node, step["select"])
+        if "dedup" in step:
+            return self._dedup(node, step["dedup"])
+        if "sort" in step:
+            on = step["sort"] if isinstance(step["sort"], str) else node.times[0].name
+            return Sort(node.schema, node.times, node, on)
+        if "window" in step:
+            return aggregate(node, step)
+        raise bad(
+            f"step {dict(step)!r} is not known",
+            "use from, late, union, where, select, dedup, sort or window",
+        )
+
+    def _dedup(self, node: Node, spec: Mapping[str, Any]) -> Dedup:
+        time = time_column(node, spec.get("time"))
+        within = spec.get("within")
+        return Dedup(
+            node.schema,
+            node.times,
+            node,
+            tuple(spec["subset"]),
+            None if within is None else parse_span(within, time, what="within", positive=False),
+            time.name,
+        )
+
+
+def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
+    """Columns by expression; a time column, moved by a number or not, keeps its progress."""
+    texts = dict(spec) if isinstance(spec, Mapping) else {c: c for c in spec}
+    columns = tuple(Named(n, expression(str(t), node.schema)) for n, t in texts.items())
+    by_name = {t.name: t for t in node.times}
+    times, origins = [], []
+    for name, text in texts.items():
+        moved = _MOVED.match(str(text).strip()) or _COLUMN.match(str(text).strip())
+        if moved is None or moved[1] not in by_name:
+            continue
+        ticks = 0
+        if moved.re is _MOVED:
+            ticks = int(moved[3]) if moved[2] == "+" else -int(moved[3])
+        old = by_name[moved[1]]
+        times.append(TimeColumn(name, old.kind, old.unit, old.integer))
+        origins.append((name, old.name, ticks))
+    schema = tuple(Field(c.name, c.expr.type) for c in columns)
+    return Project(schema, tuple(times), node, columns, tuple(origins))
+
+
+def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
+    """``window`` with ``by`` and ``agg``."""
+    spec = step["window"]
+    time = time_column(node, spec.get("time"))
+    size = parse_span(spec["range"], time, what="range")
+    slide = parse_span(spec.get("slide", spec["range"]), time, what="slide")
+    origin = spec.get("origin")
+    start = 0 if origin is None else parse_instant(origin, time, what="origin")
+    by = step.get("by", [])
+    texts = dict(by) if isinstance(by, Mapping) else {c: c for c in by}
+    keys = tuple(Named(n, expression(t, node.schema)) for n, t in texts.items())
+    primitives: list[Primitive] = []
+    outputs = []
+    for name, text in step["agg"].items():
+        body = _cut_calls(text, node.schema, primitives)
+        fields = [Field(p.name, p.type) for p in primitives]
+        fields += [Field(k.name, k.expr.type) for k in keys]
+        outputs.append(Named(name, expression(body, fields)))
+    inner = "bigint" if time.is_integer else "timestamp"
+    struct = f"struct<start:{inner},end:{inner}>"
+    schema = (
+        *(Field(k.name, k.expr.type) for k in keys),
+        Field("wid", "bigint"),
+        Field("window", struct),
+        *(Field(o.name, o.expr.type) for o in outputs),
+    )
+    return Aggregate(
+        schema,
+        (TimeColumn("window", "window", time.unit, time.is_integer),),
+        node,
+        keys,
+        TimeWindow(size, slide, start, time.name),
+        tuple(primitives),
+        tuple(outputs),
+        bool(step.get("emit_empty", False)),
+    )
+
+
+def expression(text: str, schema: Sequence[Field]) -> Expr:
+    """An expression over the columns; its type is that of its value for sample inputs."""
+    types = {f.name: f.type for f in schema}
+    text = text.strip()
+    if (m := _COLUMN.match(text)) and m[1] in types:
+        return Expr(f"`{m[1]}`", types[m[1]], to_duck(f"`{m[1]}`"))
+    if (m := _FIELD.match(text)) and types.get(m[1], "").startswith("struct<"):
+        inner = types[m[1]].removeprefix("struct<start:").split(",")[0]
+        return Expr(text, inner, to_duck(text))
+    value = compile_expression(text)({c: _sample(t) for c, t in types.items()})
+    return Expr(text, _TYPES.get(type(value), "string"), to_duck(text))
+
+
+def _sample(type: str) -> Any:
+    return {"start": 1, "end": 2} if type.startswith("struct<") else _SAMPLES.get(type, 1)
+
+
+def _cut_calls(text: str, schema: Sequence[Field], primitives: list[Primitive]) -> str:
+    """The text with every aggregate call replaced by the name of its primitive."""
+    out, at = "", 0
+    while m := _CALL.search(text, at):
+        depth, end = 1, m.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        inside = text[m.end() : end - 1]
+        args: tuple[Expr, ...] = ()
+        if inside.strip() not in ("*", "1"):
+            args = tuple(expression(a, schema) for a in re.split(r",(?![^(]*\))", inside))
+        out += text[at : m.start()] + _primitive(m[1].lower(), args, primitives)
+        at = end
+    return out + text[at:]
+
+
+def _primitive(function: str, args: tuple[Expr, ...], primitives: list[Primitive]) -> str:
+    for p in primitives:
+        if (p.function, p.args) == (function, args):
+            return p.name
+    if function == "count":
+        type = "bigint"
+    elif function in ("sum", "min", "max", "max_by", "min_by"):
+        type = args[0].type
+    else:
+        type = "boolean" if function.startswith("bool") else "double"
+    primitives.append(Primitive(f"_a{len(primitives)}", function, args, type))
+    return primitives[-1].name
+
+
+def time_column(node: Node, name: str | None) -> TimeColumn:
+    """A progressing column by name; the first by default."""
+    for t in node.times:
+        if name is None or t.name == name:
+            return t
+    raise bad(
+        f"no progressing column {name!r}", f"there is: {', '.join(t.name for t in node.times)}"
+    )
+
+
+def listed(value: Any) -> list[Any]:
+    """A list as it is, anything else as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def bad(message: str, hint: str) -> AnalysisError:
+    """What is wrong with a transcript."""
+    return AnalysisError("BAD_TRANSCRIPT", message, hint=hint)

@@ -1,0 +1,203 @@
+"""Every translated function against Spark itself, on edge values, in ANSI mode and out of it.
+
+Rows for which DuckDB fails are found one by one; on all others the values must be Spark's, and of
+those that fail a few are given to Spark, which must fail too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from slackwater.engine.analyse import Analyser, fields_of
+from slackwater.kernels.translate.types import duck_type
+from slackwater.model.schema import Named
+from tests.kernels.edge_values import edge_table
+from tests.kernels.expressions import LOOSE, REFUSED, TRANSLATED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return edge_table()
+
+
+@pytest.fixture(scope="module")
+def duck(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET threads = 1")
+    connection.register("arrow_rows", table)
+    connection.execute("CREATE TABLE edges AS SELECT * FROM arrow_rows ORDER BY rid")
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession, table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    import pyarrow.parquet as pq
+
+    path = tmp_path_factory.mktemp("edges") / "edges.parquet"
+    pq.write_table(table, path)
+    return spark.read.parquet(str(path))
+
+
+@dataclass(frozen=True)
+class Setting:
+    ansi: bool
+    zone: str
+    named: tuple[Named, ...]
+    refused: tuple[Named, ...]
+
+
+@pytest.fixture(
+    scope="module", params=[(True, "UTC"), (False, "UTC"), (True, "+05:30")],
+    ids=["ansi", "legacy", "offset"],
+)  # fmt: skip
+def setting(
+    request: pytest.FixtureRequest, spark: SparkSession, frame: DataFrame
+) -> Iterator[Setting]:
+    ansi, zone = request.param
+    wanted = {
+        "spark.sql.ansi.enabled": str(ansi).lower(),
+        "spark.sql.session.timeZone": zone,
+        # hundreds of columns in one job: compiling them would take longer than running them
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {key: spark.conf.get(key) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    analyser, fields = Analyser(spark), fields_of(frame.schema)
+    yield Setting(
+        ansi, zone, analyser.columns(fields, TRANSLATED), analyser.columns(fields, REFUSED)
+    )
+    for key, value in before.items():
+        spark.conf.set(key, str(value))
+
+
+def test_all_are_translated(setting: Setting) -> None:
+    missing = [f"{n.expr.sql}: {n.expr.why}" for n in setting.named if n.expr.duck is None]
+    if setting.ansi:
+        assert not missing, "\n".join(missing)
+    else:
+        assert all("cast of" in text for text in missing), "\n".join(missing)
+
+
+def test_same_values(
+    setting: Setting, frame: DataFrame, duck: duckdb.DuckDBPyConnection, table: pa.Table
+) -> None:
+    named = [n for n in setting.named if n.expr.duck is not None]
+    failing = [_failing_rows(duck, n, table.num_rows) for n in named]
+    ours = [_values(duck, n, bad) for n, bad in zip(named, failing, strict=True)]
+    theirs = _spark_values(frame, named, failing)
+    problems = []
+    for n, mine, other in zip(named, ours, theirs, strict=True):
+        loose = any(word in n.expr.sql.upper() for word in LOOSE)
+        for rid, (a, b) in enumerate(zip(mine, other, strict=True)):
+            if not _same(a, b, loose):
+                problems.append(f"{_shown(n, table, rid)}: ours {a!r}, Spark's {b!r}")
+                break
+    for n, bad in zip(named, failing, strict=True):
+        for rid in _sample(sorted(bad)):
+            if not _spark_fails(frame, n, rid):
+                problems.append(f"{_shown(n, table, rid)}: only ours fails")
+                break
+    assert not problems, "\n" + "\n".join(problems)
+
+
+def test_types_are_sparks(setting: Setting, duck: duckdb.DuckDBPyConnection) -> None:
+    for n in setting.named:
+        if n.expr.duck is not None:
+            found = duck.sql(f"SELECT {n.expr.duck} AS v FROM edges LIMIT 0").types[0]
+            wanted = duck_type(n.expr.type).replace("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")
+            assert str(found) == wanted, n.expr.sql
+
+
+def test_refused(setting: Setting) -> None:
+    for n in setting.refused:
+        assert n.expr.duck is None, n.expr
+        assert n.expr.why
+
+
+def _shown(n: Named, table: pa.Table, rid: int) -> str:
+    row = table.slice(rid, 1).to_pylist()[0]
+    return f"{n.expr.sql} with { {k: v for k, v in row.items() if f'`{k}`' in n.expr.sql} }"
+
+
+def _failing_rows(duck: duckdb.DuckDBPyConnection, n: Named, size: int) -> set[int]:
+    """Rows on which DuckDB fails, by halving."""
+    failing: set[int] = set()
+    todo = [(0, size)]
+    while todo:
+        low, high = todo.pop()
+        try:
+            duck.execute(
+                f"SELECT count(v) FROM (SELECT {n.expr.duck} AS v FROM edges"
+                f" WHERE rid >= {low} AND rid < {high})"
+            ).fetchall()
+        except duckdb.Error:
+            if high - low == 1:
+                failing.add(low)
+            else:
+                middle = (low + high) // 2
+                todo += [(low, middle), (middle, high)]
+    return failing
+
+
+def _guard(bad: set[int]) -> str:
+    return f"rid IN ({', '.join(map(str, sorted(bad)))})" if bad else "false"
+
+
+def _values(duck: duckdb.DuckDBPyConnection, n: Named, bad: set[int]) -> list[Any]:
+    sql = f"SELECT CASE WHEN {_guard(bad)} THEN NULL ELSE {n.expr.duck} END AS v FROM edges ORDER BY rid"
+    return duck.execute(sql).fetch_arrow_table().column(0).to_pylist()
+
+
+def _spark_values(frame: DataFrame, named: Sequence[Named], failing: Sequence[set[int]]) -> list[list[Any]]:
+    columns = [
+        f"CASE WHEN {_guard(bad)} THEN NULL ELSE {n.expr.sql} END AS v{i}" if bad
+        else f"{n.expr.sql} AS v{i}"
+        for i, (n, bad) in enumerate(zip(named, failing, strict=True))
+    ]  # fmt: skip
+    result = frame.selectExpr("rid", *columns).toArrow().sort_by("rid")
+    return [result.column(f"v{i}").to_pylist() for i in range(len(named))]
+
+
+def _sample(rows: list[int]) -> list[int]:
+    return rows[:1] + rows[len(rows) // 2 : len(rows) // 2 + 1] if rows else []
+
+
+def _spark_fails(frame: DataFrame, n: Named, rid: int) -> bool:
+    from pyspark.errors import PySparkException
+
+    try:
+        frame.where(f"rid = {rid}").selectExpr(n.expr.sql).collect()
+    except PySparkException:
+        return True
+    return False
+
+
+def _same(a: Any, b: Any, loose: bool) -> bool:
+    if a is None or b is None:
+        return a is b
+    if isinstance(a, float) and isinstance(b, float):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        if loose:
+            return a == b or math.isclose(a, b, rel_tol=1e-14)
+        return a == b and math.copysign(1, a) == math.copysign(1, b)
+    if isinstance(a, Decimal) and isinstance(b, Decimal):
+        return a == b and a.as_tuple().exponent == b.as_tuple().exponent
+    return type(a) is type(b) and a == b
