@@ -75,15 +75,19 @@ def test_equal_keys_share_a_bucket():
     assert one([("a", 1), ("b", 2)], t) == one([("b", 2), ("a", 1)], t)
 
 
-def test_unlike_keys_differ():
-    t, deep = pa.list_(pa.string()), pa.struct([("a", pa.int64())])
-    different = [
-        one(None, pa.int64()), one(0, pa.int64()), one("", pa.string()), one("\x00", pa.string()),
-        one("\x00\x00", pa.string()), one("a" * 8, pa.string()), one("a" * 9, pa.string()),
-        one([], t), one([""], t), one(["", ""], t), one(["a", "b"], t), one(["b", "a"], t),
-        one([None], t), one({"a": None}, deep), one({"a": 1}, deep),
-    ]  # fmt: skip
-    assert len(set(different)) == len(different)
+@pytest.mark.parametrize(
+    ("t", "values"),
+    [
+        (pa.int64(), [None, 0, 1, -1, 2**62]),
+        (pa.string(), [None, "", "\x00", "\x00\x00", "a" * 8, "a" * 9, "ab", "ba", "\x00" * 8]),
+        (pa.list_(pa.string()), [None, [], [""], ["", ""], ["a", "b"], ["b", "a"], [None]]),
+        (pa.struct([("a", pa.int64())]), [None, {"a": None}, {"a": 1}]),
+        (pa.map_(pa.int64(), pa.int64()), [None, [], [(1, 2)], [(2, 1)], [(1, None)]]),
+        (pa.decimal128(38, 0), [None, Decimal(0), Decimal(2**64), Decimal(-1), Decimal(1)]),
+    ],
+)
+def test_unlike_keys_differ(t, values):
+    assert len({one(v, t) for v in values}) == len(values)
 
 
 @given(st.lists(st.text(max_size=30), max_size=20))

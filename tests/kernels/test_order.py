@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +92,9 @@ def test_maps_are_equal_whatever_the_order_of_their_entries():
 def test_columns_with_far_apart_values_still_fit_together():
     far = np.array([-(2**63), 2**63 - 1, 0, -(2**63)])
     codes, size = order.group_codes([far, far[::-1].copy(), far], 4)
-    assert size < 2**62 and len(set(codes.tolist())) == 4
+    assert size < 2**62
+    # Rows 0 and 3 are equal; the least first column comes first, then 0, then the greatest.
+    assert codes[0] == codes[3] < codes[2] < codes[1]
 
 
 def test_one_zero_and_one_nan():
@@ -107,4 +107,3 @@ def test_empty_columns_have_codes():
     for t in (pa.string(), pa.float64(), pa.list_(pa.int64()), pa.decimal128(38, 2), pa.null()):
         assert len(order.column_codes(pa.array([], t)).codes) == 0
     assert len(order.group_codes([], 3).codes) == 3
-    assert dt.date and Decimal  # types of the values above

@@ -7,7 +7,6 @@ same expression for the column engine where a faithful translation exists.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -415,7 +414,10 @@ def _filtered(
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps PySpark from logging an error that is raised anyway, with its whole stack."""
-    logger = logging.getLogger("SQLQueryContextLogger")
+    from pyspark.logger import PySparkLogger
+
+    # by PySpark's own call: a plain logger of that name would break PySpark's logging
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
         yield

@@ -97,7 +97,7 @@ def _at_or_below(keys: Sequence[NDArray[Any]], rows: NDArray[np.int64], limit: O
 def _sortable(column: pa.ChunkedArray) -> NDArray[Any]:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    return column.to_numpy()
+    return np.asarray(column.to_numpy())
 
 
 def _plain(value: Any) -> Any:

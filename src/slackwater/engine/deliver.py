@@ -22,7 +22,7 @@ from slackwater.engine.plan import Operator, Path, Step
 from slackwater.engine.wire import Message, pack, routes
 from slackwater.kernels import aggregate
 from slackwater.kernels.buckets import bucket_of, group_of
-from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
 from slackwater.kernels.types import cast_table
 from slackwater.model.node import Aggregate, Dedup
 from slackwater.model.schema import Field
@@ -62,7 +62,14 @@ class Delivery:
         self._pending: dict[str, list[pa.Table]] = {}
 
     def send(self, path: Path, table: pa.Table) -> None:
-        """Take the rows of ``table`` (the producer's columns) along ``path``."""
+        """Take the rows of ``table`` (the producer's columns) along ``path``.
+
+        Steps that only Spark can evaluate are not run here: the rows leave as they are, for `row_step`.
+        """
+        if path.blocked_by is not None:
+            table = cast_table(table, path.fields)
+            self.messages.extend((routes(self.batch.groups)[0], b) for b in pack(path.id, table))
+            return
         if path.consumer.startswith("out:"):
             self._to_output(path, table)
             return
@@ -163,7 +170,7 @@ class Delivery:
     def _output_fields(self, name: str) -> tuple[Field, ...]:
         return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)
 
-    def _connection(self):  # type: ignore[no-untyped-def]
+    def _connection(self) -> Connection:
         return connect(self.batch.settings.memory)
 
 

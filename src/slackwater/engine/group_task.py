@@ -22,7 +22,7 @@ from slackwater.engine.operators import OPERATORS, StateStep
 from slackwater.engine.plan import Operator
 from slackwater.engine.progress_step import new_progress
 from slackwater.engine.runs import overlaps, read_runs, write_run
-from slackwater.engine.wire import Message, from_batches, pack_control, routes, to_batches
+from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
 from slackwater.errors import ExecutionError
 from slackwater.kernels.buckets import bucket_range
 
@@ -93,6 +93,7 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
     if level == batch.plan.top:
         for item in (*inbox.descriptors, descriptor):
             yield 0, pack_control("descriptor", item)
+        yield from delivery.messages  # rows for steps that Spark evaluates
         return
     targets = routes(batch.groups)
     for g in range(batch.groups):
@@ -101,8 +102,6 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
         yield targets[0], pack_control("descriptor", item)
     yield from delivery.messages
     for path_id, table in forward:
-        from slackwater.engine.wire import pack
-
         for blob in pack(path_id, table):
             yield targets[inbox.group], blob
 
@@ -143,7 +142,7 @@ def _advance(
     child = batch.plan.name_of(operator.node.children[0])
     old = batch.bound(child, operator.on)
     new = bounds[child][operator.on]
-    program = OPERATORS[type(operator.node)](operator)
+    program = OPERATORS[type(operator.node)](operator, buckets)
     paths = [p.id for p in batch.plan.paths_to(operator.id)]
     arrived = [t for p in paths for t in inbox.tables.get(p, [])]
     all_runs = batch.runs.get(operator.id, [])

@@ -17,7 +17,7 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import ExecutionError
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery as SparkQuery
+    from pyspark.sql.streaming.query import StreamingQuery as SparkQuery
 
 Start = Callable[[Loop, bool], "SparkQuery"]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HEARTBEAT = -1
+_BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class SplitInput:
 
     def names_frame(self) -> DataFrame:
         """A stream of file names: one row per file, contents unread."""
-        reader = self.spark.readStream.format("binaryFile")
+        reader = self.spark.readStream.format("binaryFile").schema(_BINARY_FILE)
         for key, value in {"maxFileAge": "36500d", **self.options}.items():
             reader = reader.option(key, value)
         return reader.load(self.path).select("path")  # type: ignore[no-any-return]
@@ -70,9 +71,7 @@ def split_inputs(plan: Plan, inputs: Sequence[Input]) -> dict[int, SplitInput]:
         if not isinstance(item, SplitInput) or "://" in item.path.removeprefix("file://"):
             continue
         names = {s.name for s in plan.sources if s.input == index}
-        late = {plan.name_of(n) for n in plan.nodes if getattr(n, "source", None) is not None
-                and n.source.name in names}  # type: ignore[attr-defined]  # fmt: skip
-        paths = [p for p in plan.paths if p.producer in names | late]
+        paths = [p for p in plan.paths if p.producer in names]
         if not any(p.blocked_by for p in paths):
             found[index] = item
     return found

@@ -15,9 +15,11 @@ from slackwater.engine.group_task import group_task
 from slackwater.engine.inputs import Input, row_frame, split_inputs
 from slackwater.engine.low_level_tasks import partial_task, row_task, split_task
 from slackwater.engine.plan import Plan
+from slackwater.engine.row_step import row_step
 from slackwater.engine.wire import SCHEMA_DDL, pack_control, routes, unpack
 from slackwater.errors import ExecutionError
 from slackwater.kernels.partials import spark_partials
+from slackwater.model.node import Late
 from slackwater.sources.splits import Split
 
 if TYPE_CHECKING:
@@ -39,10 +41,17 @@ def run_job(
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ROWS_PER_ARROW_BATCH))
     current = _low_level(spark, frame, batch, inputs, splits, has_rows)
+    for path in batch.plan.paths:
+        if path.blocked_by is not None and isinstance(batch.plan.node(path.producer), Late):
+            current = row_step(current, batch, path)
     for level in range(1, batch.plan.top + 1):
         control = _group_rows(spark, batch.groups)
         current = current.unionAll(control).repartition(batch.groups, "route")
         current = current.mapInArrow(group_task(batch, level), SCHEMA_DDL)
+        for operator in batch.plan.at(level):
+            for path in batch.plan.paths_from(operator.id):
+                if path.blocked_by is not None:
+                    current = row_step(current, batch, path)
     with task_errors():
         found = [unpack(bytes(row.blob))[1] for row in current.collect()]
     _check(batch, found)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine import failpoints, manifest as manifests
+from slackwater.engine import failpoints, history, manifest as manifests
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, monotonic, wall_micros
@@ -112,6 +112,7 @@ class Loop:
         result.progress["durationMs"].update({k: round(v * 1000) for k, v in times.items()})
         self.last = result
         self.records = [*self.records[-99:], result.progress]
+        history.append(self.checkpoint.root, result.progress)
         self._clean(base)
 
     # ---- 1: intent ----

@@ -102,7 +102,7 @@ class SourceTask:
             out |= verdict.future
         if self.source.late != "admit":
             out |= verdict.late
-        return ~out
+        return np.asarray(~out)
 
     # ---- what was seen ----
     def _summarise(self, table: pa.Table, data: Mask, judged: list[Judged]) -> SourceSummary:

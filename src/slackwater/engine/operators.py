@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.plan import Operator
 from slackwater.kernels import aggregate, dedup, sort
-from slackwater.kernels.types import arrow_schema
+from slackwater.kernels.buckets import bucket_of
+from slackwater.kernels.types import arrow_schema, arrow_type
 from slackwater.model.node import Aggregate, Dedup, Node, Sort
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import dedup_frontier, dedup_memory
@@ -53,8 +55,10 @@ class AggregateProgram:
 
     order = "_pane"
 
-    def __init__(self, operator: Operator):
+    def __init__(self, operator: Operator, buckets: tuple[int, int]):
         assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        # Without group columns all rows are in one bucket, and one group speaks for all.
+        self.owns_all = buckets[0] <= int(bucket_of([], rows=1)[0]) < buckets[1]
         self.node = operator.node
         self.spec = operator.spec
         self.state_schema = aggregate.partials_schema(self.spec)
@@ -74,7 +78,10 @@ class AggregateProgram:
         if close_to > closed:
             stored = state(self.first_needed(old), self._last_pane(close_to))
         done = aggregate.step(self.spec, fresh, stored, closed, close_to)
-        return StateStep(self._present(done.output), done.keep, done.dropped_rows)
+        output = done.output
+        if self.node.emit_empty and self.owns_all:
+            output = _with_empty(output, self.spec, closed, close_to)
+        return StateStep(self._present(output), done.keep, done.dropped_rows)
 
     def _last_pane(self, close_to: int) -> int:
         if close_to >= END:
@@ -111,7 +118,7 @@ class DedupProgram:
 
     order = "_time"
 
-    def __init__(self, operator: Operator):
+    def __init__(self, operator: Operator, buckets: tuple[int, int]):
         assert isinstance(operator.node, Dedup)
         self.node = operator.node
         fields = [self.node.field(c) for c in self.node.subset]
@@ -150,7 +157,7 @@ class SortProgram:
 
     order = "_time"
 
-    def __init__(self, operator: Operator):
+    def __init__(self, operator: Operator, buckets: tuple[int, int]):
         assert isinstance(operator.node, Sort)
         self.row_schema = arrow_schema(operator.node.schema)
         self.state_schema = pa.schema(
@@ -177,7 +184,29 @@ def _rows(arrived: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([full.empty_table(), *(t.select(full.names).cast(full) for t in arrived)])
 
 
-OPERATORS: Mapping[type[Node], Callable[[Operator], Program]] = {
+def _with_empty(
+    output: pa.Table, spec: aggregate.AggregateSpec, closed: int, close_to: int
+) -> pa.Table:
+    """Also the windows without rows: from the first bound on (or the first window with rows, before
+    there was one), up to the last closed (or the last with rows, at the end of the stream)."""
+    wids = output["_wid"].to_numpy()
+    if closed <= START:
+        closed = int(wids.min()) - 1 if len(wids) else close_to
+    if close_to >= END:
+        close_to = int(wids.max()) if len(wids) else closed
+    missing = np.setdiff1d(np.arange(closed + 1, close_to + 1, dtype=np.int64), wids)
+    if not len(missing):
+        return output
+    columns: list[pa.Array] = [pa.array(missing)]
+    for p in spec.primitives:
+        kind = arrow_type(p.type)
+        zero = p.function == "count"
+        columns.append(pa.array(np.zeros(len(missing), np.int64)).cast(kind) if zero
+                       else pa.nulls(len(missing), kind))  # fmt: skip
+    return pa.concat_tables([output, pa.table(columns, schema=output.schema)])
+
+
+OPERATORS: Mapping[type[Node], Callable[[Operator, tuple[int, int]], Program]] = {
     Aggregate: AggregateProgram,
     Dedup: DedupProgram,
     Sort: SortProgram,

@@ -139,6 +139,10 @@ class Plan:
         """Operators of a level."""
         return tuple(op for op in self.operators if op.level == level)
 
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        return self.nodes[self.names.index(name)]
+
     def name_of(self, node: Node) -> str:
         """Name of a node (source name, operator id, or a running name)."""
         return next(n for m, n in zip(self.nodes, self.names, strict=True) if m is node)

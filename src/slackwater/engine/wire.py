@@ -77,7 +77,7 @@ def pack_control(kind: str, body: Any) -> bytes:
 def unpack(blob: Any) -> tuple[int, pa.Table] | tuple[str, Any]:
     """What a blob holds: (path, table) or (kind, body)."""
     view = memoryview(blob)
-    if view[:1] == b"J":
+    if view[0] == ord("J"):
         kind, body = json.loads(bytes(view[1:]))
         return kind, body
     path = int.from_bytes(view[1:5], "little")

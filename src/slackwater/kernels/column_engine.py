@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
-import duckdb
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    import duckdb
+
+Connection: TypeAlias = "duckdb.DuckDBPyConnection"
 
 _lock = threading.Lock()
 _roots: dict[int, duckdb.DuckDBPyConnection] = {}
@@ -20,6 +25,8 @@ def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBP
     Cached by process (a forked worker opens its own: a connection does not survive a fork) and by
     thread (a connection serves one thread). A later call with other limits changes them.
     """
+    import duckdb  # here, since the driver only plans and never needs it
+
     pid = os.getpid()
     with _lock:
         root = _roots.get(pid)

@@ -52,7 +52,7 @@ def _source(plan: Plan, inputs: Sequence[Input], splits: Mapping[int, Any], sour
     fused = fusible(plan, source)
     if source.input in splits:
         how = "scan and partial aggregation in one pass" if fused else "scan"
-        return f"splits of {item.path}, column engine (DuckDB): {how}"  # type: ignore[union-attr]
+        return f"splits of {item.path}, column engine (DuckDB): {how}"
     if isinstance(item, SplitInput):
         blocked = next((p.blocked_by for p in plan.paths if p.blocked_by is not None), None)
         why = f"{blocked.sql} stays in Spark: {blocked.why}" if blocked else "not a local path"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import AnalysisError
+from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate
-from slackwater.model.schema import Field
+from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, parse_instant, parse_span
 from slackwater.model.window import TimeWindow
 from slackwater.surface.windows import WindowSpec
@@ -58,6 +60,8 @@ class GroupedStream:
         keys, primitives, outputs = stream._analyser.aggregates(
             node.schema, self._keys, list(columns)  # type: ignore[arg-type]
         )
+        stream, keys, primitives = _evaluated(stream, time, keys, primitives)
+        node = stream._node
         name = self._window.name
         taken = [k.name for k in keys] + [o.name for o in outputs]
         for fixed, way in (
@@ -120,6 +124,30 @@ class GroupedStream:
             f.name for f in self._stream._node.schema if f.type.split("(")[0] in numeric
         ]
         return self.agg(*[f"{function}(`{c}`) AS `{function}({c})`" for c in chosen])
+
+
+def _evaluated(
+    stream: Stream, time: TimeColumn, keys: tuple[Named, ...], primitives: tuple[Primitive, ...]
+) -> tuple[Stream, tuple[Named, ...], tuple[Primitive, ...]]:
+    """Keys and arguments that only Spark can evaluate become columns of a projection below."""
+    everything = [k.expr for k in keys] + [a for p in primitives for a in p.args]
+    if all(e.duck is not None for e in everything):
+        return stream, keys, primitives
+    field = stream._node.field(time.name)
+    assert field is not None
+    columns = {column(time.name, field.type): time.name}
+    for e in everything:
+        columns.setdefault(e, f"__e{len(columns)}")
+    below = stream._project(tuple(Named(n, e) for e, n in columns.items()))
+
+    def plain(e: Expr) -> Expr:
+        return column(columns[e], e.type)
+
+    return (
+        below._restricted([time.name]),
+        tuple(Named(k.name, plain(k.expr)) for k in keys),
+        tuple(replace(p, args=tuple(plain(a) for a in p.args)) for p in primitives),
+    )
 
 
 def _resolve(spec: WindowSpec, time: TimeColumn, zone: str) -> TimeWindow:

@@ -22,7 +22,7 @@ from slackwater.surface.explain import explain_plan
 from slackwater.surface.writer import StreamWriter, check_writers
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery as SparkQuery
+    from pyspark.sql.streaming.query import StreamingQuery as SparkQuery
 
 DEFAULT_TRIGGER = {"processingTime": "500 milliseconds"}
 

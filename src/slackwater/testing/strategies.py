@@ -33,6 +33,7 @@ def windows(
 def disordered(
     draw: st.DrawFn,
     *,
+    min_rows: int = 0,
     max_rows: int = 30,
     max_delay: int = 10,
     low: int = -40,
@@ -52,6 +53,7 @@ def disordered(
                 st.sampled_from(list(keys)),
                 st.none() | st.integers(-9, 9),
             ),
+            min_size=min_rows,
             max_size=max_rows,
         )
     )
@@ -67,8 +69,9 @@ def cut(rows: Sequence[T], cuts: Sequence[int]) -> list[list[T]]:
 
 
 def cuts(max_rows: int = 30, max_batches: int = 6) -> st.SearchStrategy[list[int]]:
-    """Places for `cut`."""
-    return st.lists(st.integers(0, max_rows), max_size=max_batches)
+    """Places for `cut`: anywhere, or every few rows (short streams would seldom be cut otherwise)."""
+    regular = st.integers(1, max(1, max_batches)).map(lambda n: list(range(n, max_rows, n)))
+    return regular | st.lists(st.integers(0, max_rows), max_size=max_batches)
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from slackwater.kernels.translate.typed import Context, Typed, call, fail, guarded, same_types
@@ -47,8 +48,10 @@ def _integer(ctx: Context, operator: str, a: Typed, b: Typed, type: str) -> Type
         wide = f"{a.sql}::HUGEINT {operator} {b.sql}::HUGEINT"
         return call((a, b), wrapped(wide, type), type)
     if operator == "%":
-        # the remainder by -1 is 0; asked for it of the smallest integer DuckDB overflows
-        plain = f"CASE WHEN {b.sql} = -1 THEN {_zero(type)} ELSE {a.sql} % {b.sql} END"
+        plain = f"{a.sql} % {b.sql}"
+        if not b.constant or b.value == -1:
+            # the remainder by -1 is 0; asked for it of the smallest integer DuckDB overflows
+            plain = f"CASE WHEN {b.sql} = -1 THEN {a.sql} & {_zero(type)} ELSE {plain} END"
         return _divided(ctx, a, b, plain, type)
     if operator == "div" and type == "bigint":
         plain = f"{a.sql} // {b.sql}"
@@ -64,7 +67,13 @@ def _fraction(ctx: Context, operator: str, a: Typed, b: Typed, type: str) -> Typ
     if operator == "/":
         return _divided(ctx, a, b, f"{a.sql} / {b.sql}", type)
     if operator == "%":
-        return _divided(ctx, a, b, f"CAST(fmod({a.sql}, {b.sql}) AS {duck_type(type)})", type)
+        rest = f"({a.sql} % {b.sql})"
+        # C's remainder, but with the dividend's sign on zero and infinite divisors
+        plain = (
+            f"CASE WHEN isinf({b.sql}) AND isfinite({a.sql}) THEN {a.sql}"
+            f" WHEN {rest} = 0 THEN {a.sql} * {_zero(type)} ELSE {rest} END"
+        )
+        return _divided(ctx, a, b, plain, type)
     raise NotTranslatable(f"'{operator}' of {type}")
 
 
@@ -162,15 +171,15 @@ def absolute(ctx: Context, args: Sequence[Typed]) -> Typed:
 
 def ceiling(ctx: Context, args: Sequence[Typed]) -> Typed:
     """``ceil`` of one argument."""
-    return _to_whole("ceil", args)
+    return _to_whole(ctx, "ceil", args)
 
 
 def floor(ctx: Context, args: Sequence[Typed]) -> Typed:
     """``floor`` of one argument."""
-    return _to_whole("floor", args)
+    return _to_whole(ctx, "floor", args)
 
 
-def _to_whole(name: str, args: Sequence[Typed]) -> Typed:
+def _to_whole(ctx: Context, name: str, args: Sequence[Typed]) -> Typed:
     (a,) = _count(args, 1, name)
     number = decimal_of(a.type)
     if a.type == "bigint":
@@ -178,6 +187,10 @@ def _to_whole(name: str, args: Sequence[Typed]) -> Typed:
     if number is not None:
         type = str(Decimal(number.precision - number.scale + 1, 0) if number.scale else number)
         return call(args, f"CAST({name}({a.sql}) AS {duck_type(type)})", type)
+    if a.type == "double" and ctx.ansi:
+        whole = f"{name}({a.sql})"
+        sql = f"(CASE WHEN isnan({a.sql}) THEN 0::BIGINT ELSE CAST({whole} AS BIGINT) END)"
+        return call(args, sql, "bigint", raises=True)
     if a.type == "double":
         return call(args, saturated(f"{name}({a.sql})", "bigint"), "bigint")
     raise NotTranslatable(f"{name} of {a.type}")
@@ -256,6 +269,11 @@ def logarithm(ctx: Context, args: Sequence[Typed]) -> Typed:
     return call(args, sql, "double", nullable=True)
 
 
+def euler(ctx: Context, args: Sequence[Typed]) -> Typed:
+    """``e()``."""
+    return Typed(f"{math.e!r}::DOUBLE", "double", math.e, True, nullable=False)
+
+
 def ln(ctx: Context, args: Sequence[Typed]) -> Typed:
     """``ln``: null at or below zero."""
     return _logarithm("ln")(ctx, args)  # type: ignore[no-any-return,operator]
@@ -270,7 +288,8 @@ def power(ctx: Context, args: Sequence[Typed]) -> Typed:
     """``power``: Java's special cases differ from C's."""
     x, y = _doubles(args, 2, "power")
     sql = (
-        f"(CASE WHEN isnan({y.sql}) OR (abs({x.sql}) = 1 AND isinf({y.sql})) THEN 'NaN'::DOUBLE"
+        f"(CASE WHEN {x.sql} IS NULL OR {y.sql} IS NULL THEN NULL"
+        f" WHEN isnan({y.sql}) OR (abs({x.sql}) = 1 AND isinf({y.sql})) THEN 'NaN'::DOUBLE"
         f" ELSE pow({x.sql}, {y.sql}) END)"
     )
     return call(args, sql, "double")

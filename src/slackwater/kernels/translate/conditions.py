@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.kernels.translate.typed import Context, Handler, Typed, call, null, same_types
-from slackwater.kernels.translate.types import DUCK, NotTranslatable, decimal_of, is_numeric
+from slackwater.kernels.translate.typed import (
+    LONGEST,
+    Context,
+    Handler,
+    Typed,
+    call,
+    null,
+    same_types,
+)
+from slackwater.kernels.translate.types import DUCK, FRACTIONS, NotTranslatable, decimal_of
 
 
 def _comparable(args: Sequence[Typed], what: str) -> str:
@@ -110,6 +118,16 @@ def _extreme(name: str) -> Handler:
         if len(args) < 2:
             raise NotTranslatable(f"{name} of one")
         sql = f"{name}({', '.join(a.sql for a in args)})"
+        if type in FRACTIONS:
+            # of two zeros Spark takes the first
+            sql = args[0].sql
+            for a in args[1:]:
+                sql = (
+                    f"(CASE WHEN {sql} IS NULL OR {a.sql} {'>' if name == 'greatest' else '<'} {sql}"
+                    f" THEN {a.sql} ELSE {sql} END)"
+                )
+                if len(sql) > LONGEST:
+                    raise NotTranslatable(f"{name} of too many")
         raises = any(a.raises for a in args)
         return Typed(sql, type, raises=raises, nullable=all(a.nullable for a in args))
 
@@ -128,7 +146,7 @@ def nanvl(ctx: Context, args: Sequence[Typed]) -> Typed:
     """The second where the first is NaN."""
     a, b = args
     type = same_types(args, "nanvl")
-    if not is_numeric(type) or decimal_of(type) is not None:
+    if type not in FRACTIONS:
         raise NotTranslatable(f"nanvl of {type}")
     sql = f"(CASE WHEN isnan({a.sql}) THEN {b.sql} ELSE {a.sql} END)"
     return Typed(sql, type, raises=a.raises or b.raises, nullable=a.nullable or b.nullable)

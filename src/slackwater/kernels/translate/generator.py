@@ -35,7 +35,7 @@ _FUNCTIONS: dict[str, Handler] = {
     "exp": arithmetic.exponential, "ln": arithmetic.ln, "log": arithmetic.logarithm,
     "log10": arithmetic.log10, "power": arithmetic.power, "pow": arithmetic.power,
     "sign": arithmetic.sign, "signum": arithmetic.sign, "mod": arithmetic.remainder,
-    "pmod": arithmetic.positive_modulus,
+    "pmod": arithmetic.positive_modulus, "e": arithmetic.euler,
     **conditions.FUNCTIONS, **strings.FUNCTIONS, **times.FUNCTIONS,
 }  # fmt: skip
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?$")

@@ -161,13 +161,16 @@ def _unix(ticks: int) -> Handler:
 
 
 def unix_timestamp(ctx: Context, args: Sequence[Typed]) -> Typed:
-    """``unix_timestamp(timestamp, format)``: the format is not used for a timestamp."""
+    """``unix_timestamp(timestamp, format)``: the format is not used for a timestamp.
+
+    Unlike ``unix_seconds`` it rounds toward zero.
+    """
     a = args[0]
     if a.type == "date":
         a = date_to_timestamp(ctx, a, "timestamp")
     if a.type != "timestamp":
         raise NotTranslatable(f"unix_timestamp of {a.type}")
-    return call((a,), floor_div(micros(a), SECOND), "bigint")
+    return call((a,), f"({micros(a)} // {SECOND}::BIGINT)", "bigint")
 
 
 def _from_unix(ticks: int) -> Handler:

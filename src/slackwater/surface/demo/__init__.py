@@ -1,0 +1,1 @@
+"""The demonstration: packets of two routers, out of order, and who talks most."""

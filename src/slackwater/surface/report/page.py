@@ -1,0 +1,250 @@
+"""The page of the report: which charts there are, and the numbers beside them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+import slackwater
+from slackwater.engine import history
+from slackwater.engine.files import unseal, write_replace
+from slackwater.errors import CheckpointError
+from slackwater.surface.report import series, svg
+from slackwater.surface.report.series import Bin, Record, increments, progress_of
+
+STEPS = ("plan", "job", "commit", "publish")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing with its heading; ``legend`` names the colours in order."""
+
+    title: str
+    note: str
+    drawing: Markup
+    legend: tuple[tuple[str, int], ...] = ()
+
+
+def write_report(location: str | Path, target: Path, *, title: str | None = None) -> None:
+    """Write the report of a checkpoint to a file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_replace(target, render_report(location, title=title).encode())
+
+
+def render_report(location: str | Path, *, title: str | None = None) -> str:
+    """The report of a checkpoint as HTML."""
+    records = history.read(location)
+    if not records:
+        raise CheckpointError(
+            "NO_HISTORY",
+            f"the query of checkpoint '{location}' has not completed a batch yet",
+            hint="let it run for a batch or two, then make the report",
+            location=location,
+        )
+    query = _query(Path(location))
+    points = series.bins(records)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    source = resources.files(__package__).joinpath("report.html.j2").read_text(encoding="utf-8")
+    last = records[-1]
+    return environment.from_string(source).render(
+        title=title or f"Slackwater: {Path(location).name}",
+        version=slackwater.__version__,
+        query_id=query.get("id", ""),
+        span=f"{records[0]['timestamp'][:19].replace('T', ' ')} to {last['timestamp'][:19].replace('T', ' ')} UTC",
+        tiles=_tiles(records),
+        charts=_charts(points),
+        streams=_streams(last),
+        operators=last["operators"],
+        outputs=_outputs(records),
+        trees=query.get("outputs", {}),
+        short=svg.short,
+    )
+
+
+def _query(location: Path) -> dict[str, Any]:
+    """The stored description of the query; the report does without it if it is not there."""
+    try:
+        return unseal(location / "slackwater" / "query.json", what="query description")
+    except (OSError, CheckpointError):
+        return {}
+
+
+# ---- numbers ----
+def _tiles(records: Sequence[Record]) -> list[tuple[str, str]]:
+    last = records[-1]
+    took = sorted(r["durationMs"].get("total", 0) for r in records)
+    p95 = took[min(len(took) - 1, int(0.95 * len(took)))]
+    state = [op["state"] for op in last["operators"].values()]
+    return [
+        ("rows in", f"{sum(s['totalRows'] for s in last['streams'].values()):,}"),
+        ("rows out", f"{sum(_out(r, n) for r in records for n in r['outputs']):,}"),
+        ("late rows", f"{sum(_late(last, s) for s in last['streams']):,}"),
+        ("from the future", f"{sum(_future(last, s) for s in last['streams']):,}"),
+        ("batches", f"{len(records):,}"),
+        ("batch, median", f"{statistics.median(took):,.0f} ms"),
+        ("batch, 95 %", f"{p95:,.0f} ms"),
+        ("state now", f"{sum(s['rows'] for s in state):,} rows"),
+        ("most state", f"{max(_state(r, 'rows') for r in records):,} rows"),
+        ("streams ended", "yes" if last["final"] else "no"),
+    ]
+
+
+def _streams(last: Record) -> list[dict[str, Any]]:
+    rows = []
+    for name, s in last["streams"].items():
+        for column, b in s["bounds"].items():
+            is_clock = not isinstance(b["newest"], int)
+            behind = b["behind"]
+            rows.append(
+                {
+                    "name": name,
+                    "column": column,
+                    "rows": s["totalRows"],
+                    "newest": b["newest"],
+                    "bound": b["bound"],
+                    "behind": "" if behind is None else (
+                        f"{behind / 1e6:,.1f} s" if is_clock else f"{behind:,}"
+                    ),
+                    "holder": b["holder"] or "",
+                    "idle": ", ".join(b["idle"]),
+                    "late": s["totalLate"].get(column, 0),
+                    "null_time": s["nullTime"].get(column, 0),
+                    "future": s["future"].get(column, 0),
+                    "violations": s["orderViolations"],
+                }
+            )  # fmt: skip
+    return rows
+
+
+def _outputs(records: Sequence[Record]) -> list[tuple[str, int, int, int]]:
+    names = list(dict.fromkeys(n for r in records for n in r["outputs"]))
+    return [
+        (
+            name,
+            sum(_out(r, name) for r in records),
+            sum(r["outputs"].get(name, {}).get("files", 0) for r in records),
+            sum(r["outputs"].get(name, {}).get("bytes", 0) for r in records),
+        )
+        for name in names
+    ]
+
+
+def _out(record: Record, name: str) -> int:
+    return int(record["outputs"].get(name, {}).get("rows", 0))
+
+
+def _late(record: Record, stream: str) -> int:
+    return sum(record["streams"].get(stream, {}).get("totalLate", {}).values())
+
+
+def _future(record: Record, stream: str) -> int:
+    return sum(record["streams"].get(stream, {}).get("future", {}).values())
+
+
+def _state(record: Record, what: str) -> int:
+    return sum(int(op["state"][what]) for op in record["operators"].values())
+
+
+# ---- charts ----
+def _charts(points: Sequence[Bin]) -> list[Chart]:
+    axis = svg.Axis(
+        [p.label for p in points],
+        [p.records[0]["batchId"] for p in points],
+        [series.time_of_day(p.records[0]["timestamp"]) for p in points],
+    )
+    streams = list(points[-1].last["streams"])
+    each = "batch" if max(len(p.records) for p in points) == 1 else "point (several batches)"
+    rows: dict[str, svg.Values] = {
+        s: [
+            p.total(lambda r, s=s: r["streams"].get(s, {}).get("numInputRows", 0))  # type: ignore[misc]
+            for p in points
+        ]
+        for s in streams
+    }
+    charts = [_bars(axis, "Rows in", f"rows per {each}", rows)]
+    for s in streams:
+        for column in points[-1].last["streams"][s]["bounds"]:
+            charts += _progress(axis, points, s, column)
+    late: dict[str, svg.Values] = {}
+    for s in streams:
+        prefix = f"{s}: " if len(streams) > 1 else ""
+        late[f"{prefix}late"] = increments(points, lambda r, s=s: _late(r, s))  # type: ignore[misc]
+        late[f"{prefix}future"] = increments(points, lambda r, s=s: _future(r, s))  # type: ignore[misc]
+    charts.append(_bars(axis, "Late rows", f"rows below the bound, or from the future, per {each}", late))
+    outputs: dict[str, svg.Values] = {
+        n: [p.total(lambda r, n=n: _out(r, n)) for p in points]  # type: ignore[misc]
+        for n in points[-1].last["outputs"]
+    }
+    charts.append(_bars(axis, "Rows out", f"rows per {each}, by output", outputs))
+    state: svg.Values = [_state(p.last, "rows") for p in points]
+    size: svg.Values = [_state(p.last, "bytes") for p in points]
+    charts.append(_lines(axis, "State, rows", "partial results kept for open windows", {"rows": state}))
+    charts.append(_lines(axis, "State, bytes", "size of the state's files", {"bytes": size}))
+    spent: dict[str, svg.Values] = {
+        step: [
+            p.total(lambda r, step=step: r["durationMs"].get(step, 0)) / len(p.records)  # type: ignore[misc]
+            for p in points
+        ]
+        for step in STEPS
+    }
+    charts.append(_bars(axis, "Time per batch", "milliseconds, by step", spent, unit=" ms"))
+    return charts
+
+
+def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -> list[Chart]:
+    p = progress_of(points, stream, column)
+    event: dict[str, svg.Values] = {"newest": p.newest, "bound": p.bound}
+    known = [v for values in event.values() for v in values]
+    scale = svg.clock(known) if p.is_clock else svg.linear(known, from_zero=False)
+    show = svg.time_of_day if p.is_clock else svg.short
+    name = f"{stream}.{column}"
+    names = [h for h in dict.fromkeys([*p.holder, *", ".join(p.idle).split(", ")]) if h]
+    # Who holds the bound for a reason of its own has no colour: nobody, or those not seen yet.
+    real = [n for n in names if n != "nobody" and not n.startswith("<")]
+    colours: dict[str, int | None] = {n: i for i, n in enumerate(real)}
+    return [
+        Chart(
+            f"Event time of {name}",
+            "newest time seen, and the bound: no later row is older",
+            Markup(svg.lines(axis, event, show=show, scale=scale, between=True)),
+            (("newest", 0), ("bound", 1)),
+        ),
+        _lines(
+            axis,
+            f"How far the bound of {name} is behind",
+            "seconds behind the newest time" if p.is_clock else "behind the newest time",
+            {"behind": p.behind},
+            show=svg.seconds if p.is_clock else svg.short,
+        ),
+        Chart(
+            f"Who holds the bound of {name}",
+            "the partition that is furthest behind, and those that are silent and not waited for",
+            Markup(svg.strips(axis, {"held by": p.holder, "idle": p.idle}, colours)),
+            tuple((n, i) for i, n in enumerate(real[: svg.COLOURS])),
+        ),
+    ]
+
+
+def _bars(
+    axis: svg.Axis, title: str, note: str, values: dict[str, svg.Values], *, unit: str = ""
+) -> Chart:
+    legend = tuple((n, i % svg.COLOURS) for i, n in enumerate(values)) if len(values) > 1 else ()
+    return Chart(title, note, Markup(svg.bars(axis, values, unit=unit)), legend)
+
+
+def _lines(
+    axis: svg.Axis,
+    title: str,
+    note: str,
+    values: dict[str, svg.Values],
+    *,
+    show: svg.Format = svg.short,
+) -> Chart:
+    return Chart(title, note, Markup(svg.lines(axis, values, show=show)))

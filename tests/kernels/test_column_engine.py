@@ -1,0 +1,92 @@
+"""The column engine's connection."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slackwater.kernels import column_engine
+from slackwater.kernels.column_engine import connect, literal, quote, sql_to_arrow
+
+
+def setting(con, name: str) -> str:
+    return con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]
+
+
+def test_one_connection_per_process_with_limits(tmp_path):
+    con = connect("256MB", str(tmp_path))
+    assert connect("256MB", str(tmp_path)) is con
+    assert setting(con, "threads") == 1
+    assert setting(con, "memory_limit").startswith("244")  # MiB
+    assert setting(con, "TimeZone") == "UTC"
+    assert setting(con, "temp_directory") == str(tmp_path)
+    assert not setting(con, "preserve_insertion_order")
+    assert not setting(con, "autoinstall_known_extensions")
+    assert not setting(con, "autoload_known_extensions")
+    assert setting(connect("512MB"), "memory_limit").startswith("488")
+
+
+def test_each_thread_and_each_forked_process_has_its_own():
+    con = connect()
+    other = []
+    thread = threading.Thread(target=lambda: other.append(connect()))
+    thread.start()
+    thread.join()
+    assert other[0] is not con
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        answer = b"n"
+        try:
+            again = connect()
+            if again is not con and again.execute("SELECT 42").fetchall() == [(42,)]:
+                answer = b"y"
+        finally:
+            os.write(write, answer)
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(read, 1) == b"y"
+
+
+def test_tables_are_forgotten_even_after_an_error():
+    con = connect()
+    table = pa.table({"x": [1, 2]})
+    assert sql_to_arrow(con, "SELECT sum(x) AS s FROM gone", {"gone": table}).to_pylist() == [{"s": 3}]
+    with pytest.raises(Exception, match="nosuch"):
+        sql_to_arrow(con, "SELECT nosuch FROM gone", {"gone": table})
+    with pytest.raises(Exception, match="gone"):
+        sql_to_arrow(con, "SELECT * FROM gone", {})
+
+
+def test_python_variables_are_not_tables():
+    local = pa.table({"x": [1]})
+    with pytest.raises(Exception, match="local"):
+        sql_to_arrow(connect(), "SELECT * FROM local", {})
+    assert local.num_rows == 1
+
+
+def test_types_are_plain():
+    sql = "SELECT 'a'::VARCHAR AS s, 1::HUGEINT AS h, 'x'::ENUM('x') AS e, now() AS t, ['q'] AS l"
+    got = sql_to_arrow(connect(), sql, {}).schema
+    assert got.types[:4] == [
+        pa.string(), pa.decimal128(38, 0), pa.string(), pa.timestamp("us", "UTC"),
+    ]  # fmt: skip
+    assert got.types[4].value_type == pa.string()
+
+
+def test_names_and_texts_are_quoted():
+    assert quote('a"b') == '"a""b"' and literal("it's") == "'it''s'"
+
+
+def test_no_other_module_imports_duckdb():
+    package = Path(column_engine.__file__).parents[1]
+    users = [
+        p.name
+        for p in package.rglob("*.py")
+        if any(line.lstrip().startswith(("import duckdb", "from duckdb")) for line in p.read_text().splitlines())
+    ]
+    assert users == ["column_engine.py"]
