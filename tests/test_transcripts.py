@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from slackwater.errors import AnalysisError
 from slackwater.testing.transcripts import Observed, Transcript, load, oracle, parse, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.yaml"))
 
@@ -35,6 +39,17 @@ def test_kernels(path: Path, plan: str) -> None:
     if path.stem == "mini_tumbling_empty":
         pytest.skip("empty windows are not the kernels' work")
     run(transcript, kernels(plan))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
+@pytest.mark.parametrize("path", PARAMS)
+def test_spark(path: Path, splits: bool, spark: SparkSession) -> None:
+    from slackwater.testing.spark_executor import spark_executor
+
+    # Another number of partition groups after each crash.
+    run(load(path), spark_executor(spark, splits=splits, groups=(2, 3, 1)))
 
 
 # --- the runner itself can fail ----------------------------------------------------------------------

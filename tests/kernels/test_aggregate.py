@@ -30,7 +30,7 @@ PRIMITIVES = tuple(
 )  # fmt: skip
 COLUMNS = ["i4", "i8", "f8", "s", "d18", "w38", "b"]
 TIMES = st.integers(-40, 40)
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def spec_of(range_, slide, origin, plan, primitives=PRIMITIVES, keys=KEY, ansi=False):
@@ -45,7 +45,9 @@ def partials(spec: AggregateSpec, data: list[dict], keys=('"k"',)) -> pa.Table:
     )
 
 
-def run(spec: AggregateSpec, batches: list[tuple[list[dict], int]]) -> tuple[list[list[dict]], list]:
+def run(
+    spec: AggregateSpec, batches: list[tuple[list[dict], int]]
+) -> tuple[list[list[dict]], list]:
     """Outputs per batch and the runs kept, for (rows, windows to close) batches."""
     closed, runs, outputs = -END, [], []
     empty = aggregate.partials_schema(spec).empty_table()
@@ -97,7 +99,11 @@ def streams(draw, columns=tuple(COLUMNS)):
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 @MANY
 @given(
-    st.integers(1, 14), st.integers(1, 14), st.integers(-9, 9), streams(), st.permutations(range(13))
+    st.integers(1, 14),
+    st.integers(1, 14),
+    st.integers(-9, 9),
+    streams(),
+    st.permutations(range(13)),
 )
 def test_results_are_those_of_the_extents(plan, range_, slide, origin, batches, some):
     # Catches: ceiling for floor, truncation of negative times, closing only one window a batch, emitting a
@@ -118,7 +124,7 @@ def test_how_rows_are_cut_into_batches_does_not_matter(range_, slide, data):
 
     def result(batches):
         outputs, _ = run(whole, batches)
-        return sorted((repr(r) for output in outputs for r in output))
+        return sorted(repr(r) for output in outputs for r in output)
 
     one = result([(values, END)])
     assert one == result([(shuffled[:cut], -END), (shuffled[cut:], END)])
@@ -204,7 +210,9 @@ def test_stale_state_is_harmless_and_needed_tells_what_is_not(plan):
             [w for _, w in brute.windows(data, 7, 3, 1) if closed < w <= closed + 2]
         )
         # One pane less would be one too few, unless no row needs it.
-        later = all_of_it.filter(pa.array(np.array(all_of_it.column("_pane")) > aggregate.needed(spec, closed)))
+        later = all_of_it.filter(
+            pa.array(np.array(all_of_it.column("_pane")) > aggregate.needed(spec, closed))
+        )
         if a.num_rows and keep.sum() > later.num_rows:
             assert not aggregate.step(spec, empty, later, closed, closed + 2).output.equals(a)
 
@@ -212,7 +220,9 @@ def test_stale_state_is_harmless_and_needed_tells_what_is_not(plan):
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 def test_late_rows_enter_only_windows_that_are_open(plan):
     spec = spec_of(10, 5, 0, plan, COUNT_SUM_MAX[:1])
-    outputs, _ = run(spec, [([{"k": "a", "t": 7}], 1), ([{"k": "a", "t": 7}, {"k": "a", "t": 0}], END)])
+    outputs, _ = run(
+        spec, [([{"k": "a", "t": 7}], 1), ([{"k": "a", "t": 7}, {"k": "a", "t": 0}], END)]
+    )
     assert [(r["_wid"], r["_a0"]) for r in outputs[0]] == [(1, 1)]
     assert [(r["_wid"], r["_a0"]) for r in outputs[1]] == [(2, 2)]
 
@@ -240,7 +250,7 @@ def float_keys(values: list[float | None]) -> tuple[AggregateSpec, pa.Table]:
 
 @pytest.mark.spec("WQ-F35")
 def test_null_nan_and_zero_keys_group_as_in_sql():
-    spec, merged = float_keys([0.0, -0.0, math.nan, math.nan, None, None, 1.0])
+    _, merged = float_keys([0.0, -0.0, math.nan, math.nan, None, None, 1.0])
     assert merged.num_rows == 4
     counts = {repr(r["_k0"]): r["_a0_n"] for r in merged.to_pylist()}
     assert counts == {"None": 2, "0.0": 2, "1.0": 1, "nan": 2}

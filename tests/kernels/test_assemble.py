@@ -47,9 +47,7 @@ def test_thousands_of_random_frames():
         frame = assemble.frame(key, pane, panes, closed, close_to)
         values = rng.integers(-100, 100, len(key))
         want = slow(key, pane, panes, closed, close_to)
-        got = [
-            (int(key[frame.kept[a]]), int(w)) for a, w in zip(frame.a, frame.wid, strict=True)
-        ]
+        got = [(int(key[frame.kept[a]]), int(w)) for a, w in zip(frame.a, frame.wid, strict=True)]
         assert got == sorted(want), "not the windows that have rows, each once, in order"
         inside = [values[want[g]] for g in got]
         ones = np.ones(len(key), dtype=np.int64)
@@ -132,7 +130,10 @@ def test_panes_and_windows_name_each_other(r, s):
     panes = Panes.of(TimeWindow(r, s, 0, "t"))
     for w in range(-5, 6):
         inside = range(panes.first_pane(w), panes.end_pane(w))
-        assert [panes.size * inside[0], panes.size * (inside[-1] + 1)] == [(w + 1) * s - r, (w + 1) * s]
+        assert [panes.size * inside[0], panes.size * (inside[-1] + 1)] == [
+            (w + 1) * s - r,
+            (w + 1) * s,
+        ]
         for p in range(panes.first_pane(w) - 3, panes.end_pane(w) + 3):
             one = np.array([p])
             assert (panes.first_window(one)[0] <= w < panes.end_window(one)[0]) == (p in inside)

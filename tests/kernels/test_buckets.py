@@ -34,7 +34,11 @@ GOLDEN = [
     ("é" * 20, pa.string(), 0xDA418D5CE2D46B08),
     (b"\x00\xff", pa.binary(), 0x749CB2024DD35B43),
     (dt.date(2026, 1, 31), pa.date32(), 0x4C05E8D731F6ADFF),
-    (dt.datetime(2026, 1, 31, 12, tzinfo=dt.timezone.utc), pa.timestamp("us", "UTC"), 0x417D210443479128),
+    (
+        dt.datetime(2026, 1, 31, 12, tzinfo=dt.timezone.utc),
+        pa.timestamp("us", "UTC"),
+        0x417D210443479128,
+    ),
     ([1, None, 3], pa.list_(pa.int64()), 0xAC17A209DB6ED314),
     ({"a": 1, "b": "x"}, pa.struct([("a", pa.int64()), ("b", pa.string())]), 0xF03C9FF5A4F55377),
     ([("k", 1)], pa.map_(pa.string(), pa.int64()), 0xA310934CB9E938BB),

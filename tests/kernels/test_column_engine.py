@@ -55,7 +55,9 @@ def test_each_thread_and_each_forked_process_has_its_own():
 def test_tables_are_forgotten_even_after_an_error():
     con = connect()
     table = pa.table({"x": [1, 2]})
-    assert sql_to_arrow(con, "SELECT sum(x) AS s FROM gone", {"gone": table}).to_pylist() == [{"s": 3}]
+    assert sql_to_arrow(con, "SELECT sum(x) AS s FROM gone", {"gone": table}).to_pylist() == [
+        {"s": 3}
+    ]
     with pytest.raises(Exception, match="nosuch"):
         sql_to_arrow(con, "SELECT nosuch FROM gone", {"gone": table})
     with pytest.raises(Exception, match="gone"):
@@ -87,6 +89,9 @@ def test_no_other_module_imports_duckdb():
     users = [
         p.name
         for p in package.rglob("*.py")
-        if any(line.lstrip().startswith(("import duckdb", "from duckdb")) for line in p.read_text().splitlines())
+        if any(
+            line.lstrip().startswith(("import duckdb", "from duckdb"))
+            for line in p.read_text().splitlines()
+        )
     ]
     assert users == ["column_engine.py"]

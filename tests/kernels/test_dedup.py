@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from slackwater.kernels import dedup
 
-SCHEMA = pa.schema([("a", pa.string()), ("b", pa.float64()), ("_time", pa.int64()), ("id", pa.int64())])
-STATE = pa.schema([("a", pa.string()), ("b", pa.float64()), ("_time", pa.int64()), ("_bucket", pa.int16())])
-MANY = settings(max_examples=400, deadline=None)
+SCHEMA = pa.schema(
+    [("a", pa.string()), ("b", pa.float64()), ("_time", pa.int64()), ("id", pa.int64())]
+)
+STATE = pa.schema(
+    [("a", pa.string()), ("b", pa.float64()), ("_time", pa.int64()), ("_bucket", pa.int16())]
+)
+MANY = settings(max_examples=250, deadline=None)
 ROWS = st.lists(
     st.tuples(
         st.sampled_from([None, "x", "y"]),
@@ -37,7 +41,9 @@ def slow(batches, subset, within, frontiers):
         for r in sorted((r for r in data if r["_time"] >= frontier), key=lambda r: r["_time"]):
             key = tuple(value(r[c]) for c in subset)
             near = [
-                t for k, t in memory if k == key and (within is None or abs(r["_time"] - t) <= within)
+                t
+                for k, t in memory
+                if k == key and (within is None or abs(r["_time"] - t) <= within)
             ]
             if not near:
                 memory.append((key, r["_time"]))
@@ -47,7 +53,9 @@ def slow(batches, subset, within, frontiers):
 
 
 def fast(batches, subset, within, frontiers, purge):
-    state = STATE.empty_table().select([*subset, *[c for c in ("_time", "_bucket") if c not in subset]])
+    state = STATE.empty_table().select(
+        [*subset, *[c for c in ("_time", "_bucket") if c not in subset]]
+    )
     out = []
     for i, (data, frontier) in enumerate(zip(batches, frontiers, strict=True)):
         new = pa.Table.from_pylist(data, schema=SCHEMA)
@@ -89,7 +97,13 @@ def test_a_long_chain_in_one_batch():
     # Every third row is kept; a loop over kept rows would take a hundred thousand rounds.
     n = 300_000
     new = pa.table({"a": ["k"] * n, "_time": pa.array(range(n)), "id": pa.array(range(n))})
-    state = pa.table({"a": pa.array([], pa.string()), "_time": pa.array([], pa.int64()), "_bucket": pa.array([], pa.int16())})
+    state = pa.table(
+        {
+            "a": pa.array([], pa.string()),
+            "_time": pa.array([], pa.int64()),
+            "_bucket": pa.array([], pa.int16()),
+        }
+    )
     kept = dedup.step(new, state, ["a"], "_time", 2, -(1 << 62)).kept
     assert kept.column("id").to_pylist() == list(range(0, n, 3))
 
@@ -97,7 +111,13 @@ def test_a_long_chain_in_one_batch():
 def test_times_at_the_ends_of_the_integers():
     ends = [-(2**63), 2**63 - 1]
     new = pa.table({"a": ["k", "k"], "_time": pa.array(ends, pa.int64()), "id": [0, 1]})
-    state = pa.table({"a": pa.array([], pa.string()), "_time": pa.array([], pa.int64()), "_bucket": pa.array([], pa.int16())})
+    state = pa.table(
+        {
+            "a": pa.array([], pa.string()),
+            "_time": pa.array([], pa.int64()),
+            "_bucket": pa.array([], pa.int16()),
+        }
+    )
     assert dedup.step(new, state, ["a"], within=5, frontier=-(1 << 63)).kept.num_rows == 2
 
 

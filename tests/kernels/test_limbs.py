@@ -13,7 +13,7 @@ from slackwater.kernels import limbs as lb
 
 WIDE = st.integers(-(10**38) + 1, 10**38 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
-MANY = settings(max_examples=300, deadline=None)
+MANY = settings(max_examples=200, deadline=None)
 EXACT = Context(prec=120)
 
 

@@ -15,7 +15,7 @@ from slackwater.kernels.types import arrow_type
 from tests.kernels import brute
 from tests.kernels.strategies import VALUES
 
-MANY = settings(max_examples=120, deadline=None)
+MANY = settings(max_examples=60, deadline=None)
 
 
 @pytest.mark.parametrize("name", list(brute.COLUMNS))
@@ -42,7 +42,9 @@ def test_codes_compare_as_the_values_do(name, data):
     assert (rows == np.argsort(codes, kind="stable")).all()
 
 
-@pytest.mark.parametrize("name", [c for c in brute.COLUMNS if c not in ("s", "y", "d28", "d38", "w38")])
+@pytest.mark.parametrize(
+    "name", [c for c in brute.COLUMNS if c not in ("s", "y", "d28", "d38", "w38")]
+)
 @MANY
 @given(data=st.data())
 def test_images_turn_back_into_values(name, data):
@@ -74,9 +76,7 @@ def test_structs_are_ordered_field_by_field_and_a_null_struct_is_not_a_struct_of
     t = pa.struct([("a", pa.int64()), ("b", pa.bool_())])
     values = [None, {"a": None, "b": None}] + [{"a": a, "b": b} for a, b in pairs]
     codes = order.column_codes(pa.array(values, t)).codes
-    keys = [
-        (0,) if v is None else (1, brute.order(v["a"]), brute.order(v["b"])) for v in values
-    ]
+    keys = [(0,) if v is None else (1, brute.order(v["a"]), brute.order(v["b"])) for v in values]
     for a, ca in zip(keys, codes, strict=True):
         for b, cb in zip(keys, codes, strict=True):
             assert (ca < cb, ca == cb) == (a < b, a == b)

@@ -55,7 +55,8 @@ def data(seed: int, n: int = 120) -> list[dict]:
             "y": bytes([rng.randint(0, 255)]),
             "dt": dt.date(2000, 1, 1) + dt.timedelta(days=rng.randint(-9999, 9999)),
             "ts": dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(seconds=unique * 7919.000001),
-            "tn": dt.datetime(1970, 1, 1) + dt.timedelta(seconds=rng.randint(-(10**9), 10**9)),
+            "tn": dt.datetime(1970, 1, 1)  # noqa: DTZ001 (timestamp_ntz is naive)
+            + dt.timedelta(seconds=rng.randint(-(10**9), 10**9)),
         }
         row = {c: None if rng.random() < 0.15 else v for c, v in row.items()}
         if row["f8"] is not None and rng.random() < 0.7 and not math.isfinite(row["f8"]):
@@ -125,6 +126,10 @@ def finish(spec: AggregateSpec, table: pa.Table) -> dict:
 
 
 def close(p, a, b, inside: list[dict]) -> bool:
+    if b is None and p.type.startswith("decimal(38") and p.function in ("sum", "avg"):
+        # Spark gives up when a sum overflows on the way, which depends on the order of rows; here
+        # only the final value counts.
+        return a == brute.aggregate(p, inside, ansi=False)
     return brute.same(p, a, b, inside) if isinstance(b, float) else (type(a), a) == (type(b), b)
 
 
@@ -166,7 +171,9 @@ def test_result_types_are_sparks(spark):
 
 @pytest.mark.parametrize("function", ["sum", "avg"])
 @pytest.mark.parametrize("name", ["i8", "w38", "d38"])
-def test_overflow_is_an_error_under_ansi_exactly_when_it_is_one_in_spark(spark, ansi, function, name):
+def test_overflow_is_an_error_under_ansi_exactly_when_it_is_one_in_spark(
+    spark, ansi, function, name
+):
     ansi(True)
     p = brute.primitive("_a0", function, name)
     top = 2**63 - 1 if name == "i8" else Decimal((0, (9,) * 38, 0 if name == "w38" else -10))
@@ -175,10 +182,13 @@ def test_overflow_is_an_error_under_ansi_exactly_when_it_is_one_in_spark(spark, 
     for values in ([top, top], [top], [bottom, bottom], [bottom]):
         rows = [{"k": "a", "t": 1, name: v} for v in values]
         view(spark, rows)
+        want, refused = None, ""
         try:
             want = next(iter(batch(spark, spec).values()))["_a0"]
         except Exception as e:
-            assert "overflow" in str(e).lower() or "OUT_OF_RANGE" in str(e), e
+            refused = str(e)
+        if refused:
+            assert "overflow" in refused.lower() or "OUT_OF_RANGE" in refused
             with pytest.raises(ExecutionError, match="ARITHMETIC_OVERFLOW"):
                 finish(spec, by_duck(spec, brute.table(rows)))
         else:
@@ -194,7 +204,9 @@ def test_averages_with_many_digits_are_rounded_as_spark_rounds_them(spark, ansi)
     rows = []
     for t in range(60):
         size = 10 ** rng.randint(20, 34)
-        rows += [{"k": "a", "t": t, "w38": Decimal(rng.randint(-size, size))} for _ in range(1 + t % 9)]
+        rows += [
+            {"k": "a", "t": t, "w38": Decimal(rng.randint(-size, size))} for _ in range(1 + t % 9)
+        ]
     view(spark, rows)
     got = finish(spec, by_duck(spec, brute.table(rows)))
     want = batch(spark, spec)

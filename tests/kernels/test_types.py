@@ -76,7 +76,9 @@ def test_the_column_engine_gives_back_the_same_arrow_type(text):
     assert got == flat or pa.types.is_nested(flat)
 
 
-@pytest.mark.parametrize("text", ["interval day", "decimal(39,0)", "decimal(5,6)", "array<", "map<int>", "x"])
+@pytest.mark.parametrize(
+    "text", ["interval day", "decimal(39,0)", "decimal(5,6)", "array<", "map<int>", "x"]
+)
 def test_unknown_types_are_named(text):
     with pytest.raises(AnalysisError) as e:
         parse(text)

@@ -141,16 +141,18 @@ def canonical(seen: list[Observed]) -> list[Any]:
 
 @pytest.mark.spec("WQ-F42", "OO-F10", "WQ-F72")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=scripts())
 def test_random_queries(text: dict[str, Any], plan: Plan) -> None:
     transcript = parse(text)
     assert canonical(kernels(plan)(transcript)) == canonical(oracle(transcript))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
-    rows=disordered(min_rows=6, max_rows=25, max_delay=25, low=0, high=80, keys=("a", "b", "c", None)),
+    rows=disordered(
+        min_rows=6, max_rows=25, max_delay=25, low=0, high=80, keys=("a", "b", "c", None)
+    ),
     places=cuts(25, 6),
     step=st.sampled_from(
         [

@@ -70,7 +70,7 @@ def test_aligned_is_the_last_multiple(b: int, g: int, o: int) -> None:
         assert b - v < g
 
 
-@pytest.mark.spec("WQ-F71", "OO-F9")
+@pytest.mark.spec("WQ-F71")
 def test_meld_says_each_bound_once() -> None:
     r, s = src("r"), src("s")
     both = Union(FIELDS, (TS,), (r, s))

@@ -42,7 +42,7 @@ def rows(**partitions: Any) -> list[dict[str, Any]]:
 # --- policies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("WQ-F76", "OO-F3")
+@pytest.mark.spec("WQ-F76")
 def test_ordered_is_the_newest_time() -> None:
     feed = Feed(Ordered())
     assert feed.bound == START
@@ -51,7 +51,6 @@ def test_ordered_is_the_newest_time() -> None:
     assert feed.batch(9) == 9
 
 
-@pytest.mark.spec("OO-F3")
 def test_bounded_delay_stays_behind() -> None:
     feed = Feed(BoundedDelay(delay=5))
     assert feed.batch(10, 3) == 5
@@ -108,7 +107,7 @@ def test_max_delay_names_the_partition() -> None:
     assert (feed.bound, feed.holder) == (14, "b")
 
 
-@pytest.mark.spec("WQ-F81", "OO-F3")
+@pytest.mark.spec("WQ-F81")
 def test_punctuation_is_the_bound() -> None:
     feed = Feed(Punctuated(column="done"))
     assert feed.batch(5, 3, 9) == START
@@ -131,7 +130,7 @@ def test_ended_is_the_end() -> None:
 delays = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), min_size=1, max_size=40)
 
 
-@pytest.mark.spec("OO-F1", "OO-F3")
+@pytest.mark.spec("OO-F1")
 @given(events=delays, size=st.integers(1, 7))
 def test_bounded_delay_is_never_violated_by_rows_that_keep_to_it(
     events: list[tuple[int, int]], size: int
@@ -201,7 +200,7 @@ def test_too_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- idleness --------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("WQ-F79", "OO-F6", "OO-F4")
+@pytest.mark.spec("WQ-F79", "OO-F6")
 def test_lull_rule() -> None:
     feed = Feed(Ordered().idleAfter("5 seconds"), SECONDS)
     assert feed.batch(100, now=100 * SECOND) == 100

@@ -114,7 +114,7 @@ def test_eleven_past_twelve_closes_window_ten() -> None:
     assert first_open(noon + 660, w) == 11
 
 
-@pytest.mark.spec("WQ-F7", "OO-F11")
+@pytest.mark.spec("WQ-F7")
 @given(w=windows, v=times)
 def test_a_bound_closes_exactly_the_windows_that_end_by_then(w: TimeWindow, v: int) -> None:
     c = last_complete(v, w)

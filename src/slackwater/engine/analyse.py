@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -104,13 +105,13 @@ class Analyser:
         with self._errors(fields, exprs):
             plan = frame.select(*self._inputs(fields, exprs))._jdf.queryExecution().analyzed()
         lists = self._projects(plan)
-        replace = self._inlined(lists[1:])
+        replace = self._inlined(fields, lists[1:]) if len(lists) > 1 else None
         named = []
         for item in lists[0]:
             node = item.child() if "Alias" in self._printer.kinds(item) else item
-            named.append((str(item.name()), self._printer.text(node, replace), _type(node)))
-        self._check(fields, [(sql, type) for _, sql, type in named])
-        return tuple(Named(n, self._expr(sql, type, fields)) for n, sql, type in named)
+            named.append((str(item.name()), self._text(fields, node, replace)))
+        self._check(fields, [text for _, text in named])
+        return tuple(Named(n, self._expr(text, fields)) for n, text in named)
 
     def condition(self, fields: Sequence[Field], condition: Column | str) -> Expr:
         """A condition over rows of ``fields``."""
@@ -145,26 +146,22 @@ class Analyser:
         grouping = _items(plan.groupingExpressions())
         items = _items(plan.aggregateExpressions())
         named_keys = self._keys(fields, items[: len(grouping)])
-        cutter = _Cutter(self._printer, grouping, [k.name for k in named_keys])
-        cut = [
-            (str(item.name()), *cutter.output(item))
-            for item in items[len(grouping) :]
-        ]
-        arguments = [pair for call in cutter.calls for pair in call.args]
-        self._check(fields, arguments)
+        cutter = _Cutter(self, tuple(fields), grouping, [k.name for k in named_keys])
+        cut = [(str(item.name()), cutter.output(item)) for item in items[len(grouping) :]]
+        self._check(fields, [text for call in cutter.calls for text in call.args])
         primitives = tuple(
             Primitive(
                 call.name,
                 call.function,
-                tuple(self._expr(sql, type, fields) for sql, type in call.args),
+                tuple(self._expr(text, fields) for text in call.args),
                 call.type,
             )
             for call in cutter.calls
         )
         inside = tuple(Field(k.name, k.expr.type) for k in named_keys)
         inside += tuple(Field(p.name, p.type) for p in primitives)
-        self._check(inside, [(sql, type) for _, sql, type in cut])
-        outputs = tuple(Named(n, self._expr(sql, type, inside)) for n, sql, type in cut)
+        self._check(inside, [text for _, text in cut])
+        outputs = tuple(Named(n, self._expr(text, inside)) for n, text in cut)
         return named_keys, primitives, outputs
 
     def monotone(
@@ -189,20 +186,25 @@ class Analyser:
         named = []
         for item in items:
             node = item.child() if "Alias" in self._printer.kinds(item) else item
-            sql = self._printer.text(node, _nothing)
-            named.append((str(item.name()), sql, _type(node)))
-        self._check(fields, [(sql, type) for _, sql, type in named])
+            named.append((str(item.name()), self._text(fields, node)))
+        self._check(fields, [text for _, text in named])
         seen: set[str] = set()
-        for name, sql, _ in named:
+        for name, text in named:
             if name.lower() in seen or _is_internal(name):
                 raise AnalysisError(
                     "BAD_EXPRESSION",
-                    f"the group column {sql} cannot have the name '{name}'",
+                    f"the group column {text.sql} cannot have the name '{name}'",
                     hint="give it another name with .alias(...)",
                     name=name,
                 )
             seen.add(name.lower())
-        return tuple(Named(n, self._expr(sql, type, fields)) for n, sql, type in named)
+        return tuple(Named(n, self._expr(text, fields)) for n, text in named)
+
+    def _text(
+        self, fields: Sequence[Field], node: Any, replace: Replace | None = None
+    ) -> _Text:
+        printed = self._printer.text(node, replace or _nothing, tuple(fields))
+        return _Text(printed, _type(node), node if replace is None else None)
 
     def _frame(self, fields: Sequence[Field]) -> DataFrame:
         key = tuple(fields)
@@ -236,24 +238,26 @@ class Analyser:
             raise self._plan_error(plan)
         return lists
 
-    def _inlined(self, lists: Sequence[Sequence[Any]]) -> Replace:
+    def _inlined(self, fields: Sequence[Field], lists: Sequence[Sequence[Any]]) -> Replace:
         """Puts the expressions of lower projections in place of their names."""
         inner: dict[int, Any] = {}
+        scope = tuple(fields)
         for items in lists:
             for item in items:
                 if "Alias" in self._printer.kinds(item):
                     inner[ident(item)] = item.child()
 
         def replace(node: Any) -> str | None:
-            if inner and "AttributeReference" in self._printer.kinds(node):
+            if "AttributeReference" in self._printer.kinds(node):
                 child = inner.get(ident(node))
                 if child is not None:
-                    return self._printer.text(child, replace)
+                    return self._printer.text(child, replace, scope)
             return None
 
         return replace
 
-    def _expr(self, sql: str, type: str, fields: Sequence[Field]) -> Expr:
+    def _expr(self, text: _Text, fields: Sequence[Field]) -> Expr:
+        sql, type = text.sql, text.type
         columns = {f.name: f.type for f in fields}
         try:
             done = translate(sql, columns, ansi=self.ansi, zone=self.zone)
@@ -263,37 +267,41 @@ class Analyser:
             return Expr(sql, type, None, f"taken for {done.type}, but Spark says {type}")
         return Expr(sql, type, done.duck)
 
-    def _check(self, fields: Sequence[Field], texts: Sequence[tuple[str, str]]) -> None:
+    def _check(self, fields: Sequence[Field], texts: Sequence[_Text]) -> None:
         """Each text must be read back by Spark as the same expression."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+
         names = {quoted(f.name) for f in fields}
-        texts = [t for t in texts if t[0] not in names]
+        texts = [t for t in texts if t.sql not in names]
         if not texts:
             return
-        from pyspark.sql import functions as F
-        from pyspark.errors import PySparkException
-
-        failed: Exception | None = None
-        again: list[tuple[str, str]] = []
+        wrong, failed = texts, None
         try:
             with _quiet():
-                columns = [F.expr(sql).alias(f"c{i}") for i, (sql, _) in enumerate(texts)]
+                columns = [F.expr(t.sql).alias(f"c{i}") for i, t in enumerate(texts)]
                 plan = self._frame(fields).select(*columns)._jdf.queryExecution().analyzed()
-            items = [item.child() for item in _items(plan.projectList())]
-            again = [(self._printer.text(item, _nothing), _type(item)) for item in items]
+            again = [item.child() for item in _items(plan.projectList())]
+            wrong = [t for t, a in zip(texts, again, strict=True) if not self._equal(fields, t, a)]
         except PySparkException as error:
             failed = error
-        if again == list(texts):
+        if not wrong:
             return
         if failed is not None and len(texts) > 1:
             for one in texts:
                 self._check(fields, [one])
-        sql = next((t[0] for t, a in zip(texts, again, strict=False) if t != a), texts[0][0])
         raise AnalysisError(
             "BAD_EXPRESSION",
-            f"the expression {sql} cannot be written down and read again",
+            f"the expression {wrong[0].sql} cannot be written down and read again",
             hint="compute it on the DataFrame, before sw.stream(...)",
-            expression=sql,
+            expression=wrong[0].sql,
         ) from failed
+
+    def _equal(self, fields: Sequence[Field], text: _Text, again: Any) -> bool:
+        if text.node is not None and text.node.semanticEquals(again):
+            return True
+        printed = self._text(fields, again)
+        return (printed.sql, printed.type) == (text.sql, text.type)
 
     def _plan_error(self, plan: Any) -> AnalysisError:
         node = plan
@@ -324,25 +332,48 @@ class Analyser:
             raise _translated(error, fields, exprs) from error
 
 
-class _Call:
-    """An aggregate call; ``args`` are (SQL, type)."""
+@dataclass(frozen=True)
+class _Text:
+    """SQL and type of an expression; ``node`` is the one it was printed from, if unchanged."""
 
-    def __init__(self, name: str, function: str, args: tuple[tuple[str, str], ...], type: str):
-        self.name, self.function, self.args, self.type = name, function, args, type
+    sql: str
+    type: str
+    node: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """An aggregate call."""
+
+    name: str
+    function: str
+    args: tuple[_Text, ...]
+    type: str
 
 
 class _Cutter:
     """Cuts aggregate expressions into calls."""
 
-    def __init__(self, printer: Printer, grouping: Sequence[Any], names: Sequence[str]):
-        self._printer = printer
+    def __init__(
+        self,
+        analyser: Analyser,
+        fields: tuple[Field, ...],
+        grouping: Sequence[Any],
+        names: Sequence[str],
+    ):
+        self._analyser = analyser
+        self._printer = analyser._printer
+        self._fields = fields
         self._grouping = list(zip(grouping, names, strict=True))
         self.calls: list[_Call] = []
 
-    def output(self, item: Any) -> tuple[str, str]:
-        """SQL over the calls' and keys' names, and its type."""
+    def output(self, item: Any) -> _Text:
+        """An aggregate column over the calls' and keys' names."""
         node = item.child() if "Alias" in self._printer.kinds(item) else item
-        return self._printer.text(node, self._replace), _type(node)
+        return self._analyser._text(self._fields, node, self._replace)
+
+    def _plain(self, node: Any) -> _Text:
+        return self._analyser._text(self._fields, node)
 
     def _replace(self, node: Any) -> str | None:
         if "AggregateExpression" in self._printer.kinds(node):
@@ -363,30 +394,25 @@ class _Cutter:
             raise _unsupported(pretty)
         if node.isDistinct() and name not in _IDEMPOTENT:
             raise _unsupported(f"{pretty}(DISTINCT ...)")
-        args = [
-            (self._printer.text(child, _nothing), _type(child), child)
-            for child in _items(function.children())
-        ]
-        if "BoolAnd" in kinds or "BoolOr" in kinds or "CountIf" in kinds:
-            child = function.child()
-            args = [(self._printer.text(child, _nothing), _type(child), child)]
-        pairs = [(sql, type) for sql, type, _ in args]
+        nodes = _items(function.children())
+        if kinds & {"BoolAnd", "BoolOr", "CountIf"}:
+            nodes = [function.child()]
+        args = [self._plain(child) for child in nodes]
         if "CountIf" in kinds:
-            pairs = [(f"CASE WHEN {pairs[0][0]} THEN 1 END", "int")]
+            args = [_Text(f"CASE WHEN {args[0].sql} THEN 1 END", "int")]
         elif name == "count":
-            constant = [
-                c.foldable() and not c.nullable() and "Literal" in self._printer.kinds(c)
-                for _, _, c in args
-            ]
-            pairs = [p for p, c in zip(pairs, constant, strict=True) if not c]
-        elif name in ("max_by", "min_by") and len(pairs) != 2:
-            raise _unsupported(f"{pretty} with {len(pairs)} arguments")
+            args = [a for a, n in zip(args, nodes, strict=True) if not self._is_constant(n)]
+        elif name in ("max_by", "min_by") and len(args) != 2:
+            raise _unsupported(f"{pretty} with {len(args)} arguments")
         if node.filter().isDefined():
-            only = self._printer.text(node.filter().get(), _nothing)
-            pairs = _filtered(name, pairs, only)
-        return self._known(name, tuple(pairs), _type(node))
+            args = _filtered(name, args, self._plain(node.filter().get()).sql)
+        return self._known(name, tuple(args), _type(node))
 
-    def _known(self, function: str, args: tuple[tuple[str, str], ...], type: str) -> str:
+    def _is_constant(self, node: Any) -> bool:
+        """Whether ``count(node)`` counts all rows."""
+        return "Literal" in self._printer.kinds(node) and not node.nullable()
+
+    def _known(self, function: str, args: tuple[_Text, ...], type: str) -> str:
         for call in self.calls:
             if (call.function, call.args) == (function, args):
                 return call.name
@@ -395,19 +421,17 @@ class _Cutter:
         return name
 
 
-def _filtered(
-    function: str, args: Sequence[tuple[str, str]], only: str
-) -> list[tuple[str, str]]:
+def _filtered(function: str, args: Sequence[_Text], only: str) -> list[_Text]:
     """Arguments that are null where the FILTER clause does not hold: every primitive skips nulls.
 
     ``max_by`` and ``min_by`` skip a null of their second argument.
     """
     if not args:
-        return [(f"CASE WHEN {only} THEN 1 END", "int")]
+        return [_Text(f"CASE WHEN {only} THEN 1 END", "int")]
     at = 1 if function in ("max_by", "min_by") else 0
     return [
-        (f"CASE WHEN {only} THEN {sql} END", type) if i == at else (sql, type)
-        for i, (sql, type) in enumerate(args)
+        _Text(f"CASE WHEN {only} THEN {a.sql} END", a.type) if i == at else a
+        for i, a in enumerate(args)
     ]
 
 

@@ -16,6 +16,7 @@ from slackwater.errors import AnalysisError
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _HOLE = re.compile(r"swhole(\d+)x")
+_COLUMN = re.compile(r"swcolumn(\d+)x")
 
 _CLOCK = ("CurrentTimestampLike", "CurrentDate", "LocalTimestamp", "CurrentTime")
 _UDF = ("PythonUDF", "PythonUDAF", "PythonFuncExpression", "PythonUDTF", "ScalaUDF")
@@ -35,10 +36,6 @@ def ident(attribute: Any) -> int:
     return int(attribute.exprId().id())
 
 
-def _filled(text: str, holes: list[str]) -> str:
-    return _HOLE.sub(lambda m: holes[int(m.group(1))], text)
-
-
 class Printer:
     """Prints expressions of one JVM."""
 
@@ -47,6 +44,9 @@ class Printer:
         self._gateway = gateway
         self._kinds: dict[str, frozenset[str]] = {}
         self._depth = 0
+        self._scope: object = None
+        self._columns: dict[tuple[object, str], Any] = {}
+        self._texts: list[str] = []
         expressions = jvm.org.apache.spark.sql.catalyst.expressions
         self._attribute_class = expressions.AttributeReference
         self._toseq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
@@ -58,7 +58,8 @@ class Printer:
 
     def kinds(self, node: Any) -> frozenset[str]:
         """What an expression is, of the few traits that matter here."""
-        name = node.getClass().getName()
+        # one call: each object that the JVM hands over costs two more
+        name = str(node.productPrefix())
         known = self._kinds.get(name)
         if known is None:
             from py4j.java_gateway import is_instance_of
@@ -66,29 +67,39 @@ class Printer:
             traits = ("RuntimeReplaceable", "Generator", "SubqueryExpression", "Nondeterministic",
                       "WindowExpression", "AttributeReference", "Cast", "CurrentTimestampLike",
                       "aggregate.AggregateExpression", "LambdaFunction",
-                      "BinaryArithmetic", "InheritAnalysisRules")  # fmt: skip
+                      "InheritAnalysisRules")  # fmt: skip
             found = {
                 trait.rpartition(".")[2]
                 for trait in traits
                 if is_instance_of(self._gateway, node, _EXPRESSIONS + trait)
             }
-            found.add(name.rpartition(".")[2])
+            found.add(name)
             known = self._kinds[name] = frozenset(found)
         return known
 
-    def text(self, node: Any, replace: Replace) -> str:
-        """SQL of an expression; where ``replace`` gives a text for a node, that stands for it."""
+    def text(self, node: Any, replace: Replace, scope: object) -> str:
+        """SQL of an expression; where ``replace`` gives a text for a node, that stands for it.
+
+        ``scope`` tells apart columns of the same name in different frames.
+        """
+        self._scope = scope
         text = replace(node)
         if text is not None:
             return text
         if "AttributeReference" in self.kinds(node):
             return quoted(node.name())
         holes: list[str] = []
-        return _filled(self._printed(node, replace, holes), holes)
+        return self._filled(self._printed(node, replace, holes), holes)
+
+    def _filled(self, text: str, holes: list[str]) -> str:
+        text = _HOLE.sub(lambda m: holes[int(m.group(1))], text)
+        return _COLUMN.sub(lambda m: self._texts[int(m.group(1))], text)
 
     def _hole(self, text: str, node: Any, holes: list[str]) -> Any:
-        holes.append(_filled(text, holes))
-        name = f"swhole{len(holes) - 1}x"
+        holes.append(self._filled(text, holes))
+        return self._named(f"swhole{len(holes) - 1}x", node)
+
+    def _named(self, name: str, node: Any) -> Any:
         return self._attribute_class(name, node.dataType(), True, *self._rest)
 
     def _rebuilt(self, node: Any, replace: Replace, holes: list[str]) -> Any:
@@ -104,8 +115,6 @@ class Printer:
                 return done
         if "RuntimeReplaceable" in kinds:
             return self._replaceable(node, replace, holes)
-        if "BinaryArithmetic" in kinds and node.evalMode().toString() == "TRY":
-            raise _unprintable(node)
         return self._whole(node, replace, holes)
 
     def _whole(self, node: Any, replace: Replace, holes: list[str]) -> Any:
@@ -123,7 +132,12 @@ class Printer:
         return str(self._rebuilt(node, replace, holes).sql())
 
     def _attribute(self, node: Any, replace: Replace, holes: list[str]) -> Any:
-        return self._hole(quoted(node.name()), node, holes)
+        key = (self._scope, str(node.name()))
+        if key not in self._columns:
+            number = len(self._texts)
+            self._texts.append(quoted(key[1]))
+            self._columns[key] = self._named(f"swcolumn{number}x", node)
+        return self._columns[key]
 
     def _literal(self, node: Any, replace: Replace, holes: list[str]) -> Any:
         return node
@@ -135,7 +149,7 @@ class Printer:
 
     def _minus(self, node: Any, replace: Replace, holes: list[str]) -> Any:
         """Minus a constant: Spark reads it back as a negative constant."""
-        text = _filled(self._printed(node.child(), replace, holes), holes)
+        text = self._filled(self._printed(node.child(), replace, holes), holes)
         if not text[0].isdigit():
             return self._hole(f"(- {text})", node, holes)
         # only doubles have a zero below zero

@@ -52,8 +52,10 @@ def read(location: str | Path) -> list[dict[str, Any]]:
         )
     found: dict[int, dict[str, Any]] = {}
     for batch in manifests.committed(checkpoint):
-        # A running query may remove an old manifest while we look.
-        done = manifests.read(checkpoint, batch)
+        try:
+            done = manifests.read(checkpoint, batch)
+        except FileNotFoundError:
+            continue  # a running query has just removed it
         if done is not None and done.progress:
             found[batch] = done.progress
     for name in (OLDER, NAME):

@@ -134,12 +134,14 @@ class Loop:
         flushes = len(list(self.checkpoint.control.glob("flush-*")))
         quiet = {i for i in range(len(self.query.inputs))
                  if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
+        ordinal = 0 if base is None else base.ordinal + 1
+        told = self.query.clock.ended(ordinal)
         ended = {
             s.name
             for s in self.query.plan.sources
-            if self.final or (s.end_of_stream and s.input in quiet and base is not None)
-        }
-        ordinal = 0 if base is None else base.ordinal + 1
+            if self.final or s.name in told
+            or (s.end_of_stream and s.input in quiet and base is not None)
+        }  # fmt: skip
         intent = Intent(
             batch_id,
             self.checkpoint.epoch,

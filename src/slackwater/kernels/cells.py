@@ -97,7 +97,11 @@ class Counts:
 
 @dataclass
 class Exact:
-    """sum and avg of integers and decimals: how many, and the sum in limbs."""
+    """sum and avg of integers and decimals: how many, and the sum in limbs.
+
+    Only the final value can overflow. (Spark also gives up when a sum leaves its type on the way, which
+    depends on the order of rows.)
+    """
 
     name: str
     limbs: int

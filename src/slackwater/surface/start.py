@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.batch import Settings
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery as SparkQuery
 
 DEFAULT_TRIGGER = {"processingTime": "500 milliseconds"}
+
+on_start: list[Callable[[StreamingQuery], None]] = []
+"""Called with every query that is started; the command line follows a file's queries by it."""
 
 
 def start(
@@ -104,10 +107,13 @@ def start(
             shown = name or writers[0]._name
             return (writer.queryName(shown) if shown else writer).start()
 
-        return StreamingQuery(
+        started = StreamingQuery(
             name or writers[0]._name, loop, checkpoint, query_id, run, end_of_stream,
             lambda extended: explain_plan(plan, inputs, extended=extended), close,
         )  # fmt: skip
+        for call in on_start:
+            call(started)
+        return started
     except BaseException:
         checkpoint.release()
         raise

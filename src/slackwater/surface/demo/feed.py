@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from slackwater.engine.clock import monotonic, wall_micros
+from slackwater.model.time import SECOND
 from slackwater.surface.demo.packets import Scene, Traffic
 
 TICK = 0.5
@@ -26,17 +27,20 @@ class Feed:
         self._seed = seed
         self._begun = 0.0
         self._stop = threading.Event()
+        self._first = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slackwater-demo-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin to play."""
+        """Begin to play; the first packets of each router are there on return."""
         self._begun = monotonic()
         self._thread.start()
+        self._first.wait()
 
     def stop(self) -> None:
         """End the play, and wait until the last file is there."""
         self._stop.set()
-        self._thread.join()
+        if self._begun:
+            self._thread.join()
 
     @property
     def playing(self) -> bool:
@@ -50,16 +54,20 @@ class Feed:
 
     def _run(self) -> None:
         try:
-            traffic = Traffic(self.scene, wall_micros(), self._seed)
+            # The first tick lies in the past: its packets are there at once.
+            traffic = Traffic(self.scene, wall_micros() - int(TICK * SECOND), self._seed)
             ticks = round(self.scene.seconds / TICK)
             for tick in range(ticks):
-                due = self._begun + (tick + 1) * TICK
+                due = self._begun + tick * TICK
                 if self._stop.wait(max(0.0, due - monotonic())):
                     return
                 for router in range(len(self.scene.routers)):
                     self._write(traffic, router, tick)
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+                self._first.set()
+        except BaseException as error:
             self.error = error
+        finally:
+            self._first.set()
 
     def _write(self, traffic: Traffic, router: int, tick: int) -> None:
         table = traffic.arrivals(router, tick * TICK, (tick + 1) * TICK)

@@ -148,7 +148,9 @@ class Traffic:
     def _usual(self, random: np.random.Generator, spec: Router, count: int) -> pa.Table:
         sender = np.searchsorted(self._share, random.random(count))
         small = random.random(count) < 0.4
-        length = np.where(small, random.integers(40, 100, count), random.integers(400, 1_501, count))
+        length = np.where(
+            small, random.integers(40, 100, count), random.integers(400, 1_501, count)
+        )
         delay = spec.lag + random.exponential(spec.jitter, count)
         detour = random.random(count) < DETOUR_SHARE
         delay += np.where(detour, random.exponential(spec.detour, count), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from rich.table import Table
 from slackwater.engine.clock import monotonic, sleep
 from slackwater.errors import ExecutionError, SetupError
 from slackwater.surface.demo import query as demo_query
-from slackwater.surface.demo.feed import Feed
+from slackwater.surface.demo.feed import TICK, Feed
 from slackwater.surface.demo.packets import Scene
 from slackwater.surface.demo.results import Account, Latest, account, busiest, late_rows
 from slackwater.surface.demo.view import View, human
@@ -40,38 +41,47 @@ def prepare(folder: Path) -> None:
             )
         for name in PARTS:
             shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / "report.html").unlink(missing_ok=True)
+        for name in ("report.html", "spark.log"):
+            (folder / name).unlink(missing_ok=True)
     (folder / "packets").mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()
 
 
 def play(spark: SparkSession, folder: Path, scene: Scene, console: Console, *, seed: int) -> Path:
     """Run the query on the scene, show it, and write the report; its path."""
-    query = demo_query.start(spark, folder)
+    _warm(spark)
     feed = Feed(scene, folder / "packets", seed=seed)
+    # Packets of both routers are there before the query: one that has not spoken yet would soon
+    # count as idle, and be found late when it does.
+    feed.start()
     try:
-        _warm(query)
-        _follow(query, feed, View(console, Latest(folder / "talkers"), scene.seconds))
-        _drain(query, feed)
-        query.flush()
+        query = demo_query.start(spark, folder)
+        try:
+            _follow(query, feed, View(console, Latest(folder / "talkers"), scene.seconds))
+            _drain(query, feed)
+            query.flush()
+        finally:
+            query.stop()
     finally:
         feed.stop()
-        query.stop()
     _tell(console, folder, account(folder, feed.rows))
     report = folder / "report.html"
     write_report(folder / "checkpoint", report, title="slackwater demo")
     return report
 
 
-def _warm(query: StreamingQuery) -> None:
-    """Wait for the first batch, which is empty: Spark's workers start, and the show begins warm."""
-    while query.lastProgress is None:
-        _check(query)
-        sleep(0.05)
+def _warm(spark: SparkSession) -> None:
+    """Run the query once on a few packets: workers start and code is compiled before the show."""
+    with tempfile.TemporaryDirectory(prefix="slackwater-demo-") as name:
+        folder = Path(name)
+        (folder / "packets").mkdir()
+        feed = Feed(Scene.of(TICK), folder / "packets")
+        feed.start()
+        feed.stop()
+        demo_query.start(spark, folder, {"availableNow": True}).awaitTermination()
 
 
 def _follow(query: StreamingQuery, feed: Feed, view: View) -> None:
-    feed.start()
     with view:
         try:
             while feed.playing:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import slackwater as sw
 from slackwater.surface.demo.packets import ROUTERS, SCHEMA
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 WINDOW_SECONDS, SLIDE_SECONDS = 10, 1
 
 
-def start(spark: SparkSession, folder: Path) -> sw.StreamingQuery:
+EVERY_SECOND = {"processingTime": "1 second"}
+
+
+def start(
+    spark: SparkSession, folder: Path, trigger: Mapping[str, Any] = EVERY_SECOND
+) -> sw.StreamingQuery:
     """Start it: reads ``folder/packets``, writes ``folder/talkers`` and ``folder/late``."""
     files = sw.readStream(spark).schema(SCHEMA).parquet(str(folder / "packets"))
     packets = sw.stream(
@@ -36,5 +42,5 @@ def start(spark: SparkSession, folder: Path) -> sw.StreamingQuery:
             packets.late.writeStream.queryName("late").option("path", str(folder / "late")),
         ],
         checkpointLocation=str(folder / "checkpoint"),
-        trigger={"processingTime": "1 second"},
+        trigger=trigger,
     )

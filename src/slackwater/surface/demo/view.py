@@ -181,7 +181,8 @@ class View:
         facts.add_row("newest event", s.newest)
         facts.add_row("bound", Text.assemble(s.bound, behind, (s.who, "bold yellow")))
         facts.add_row(
-            "late", Text(f"{s.late:,}  (+{s.late_now:,} in this batch)", "red" if s.late_now else "")
+            "late",
+            Text(f"{s.late:,}  (+{s.late_now:,} in this batch)", "red" if s.late_now else ""),
         )
         facts.add_row("from the future", f"{s.future:,}  (they advance nothing)")
         facts.add_row("state", f"{s.state_rows:,} rows, {human(s.state_bytes)}B")
@@ -200,7 +201,9 @@ class View:
             return Text("no window is complete yet", style="dim")
         window, rows = found
         title = f"top senders, window {window['start']:%H:%M:%S} to {window['end']:%H:%M:%S}"
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False
+        )
         table.add_column("srcIP", min_width=12)
         table.add_column("packets", justify="right")
         table.add_column("bytes", justify="right")

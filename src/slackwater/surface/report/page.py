@@ -30,6 +30,7 @@ class Chart:
     note: str
     drawing: Markup
     legend: tuple[tuple[str, int], ...] = ()
+    wide: bool = False
 
 
 def write_report(location: str | Path, target: Path, *, title: str | None = None) -> None:
@@ -177,16 +178,14 @@ def _charts(points: Sequence[Bin]) -> list[Chart]:
         prefix = f"{s}: " if len(streams) > 1 else ""
         late[f"{prefix}late"] = increments(points, lambda r, s=s: _late(r, s))  # type: ignore[misc]
         late[f"{prefix}future"] = increments(points, lambda r, s=s: _future(r, s))  # type: ignore[misc]
-    charts.append(_bars(axis, "Late rows", f"rows below the bound, or from the future, per {each}", late))
+    charts.append(
+        _bars(axis, "Late rows", f"rows below the bound, or from the future, per {each}", late)
+    )
     outputs: dict[str, svg.Values] = {
         n: [p.total(lambda r, n=n: _out(r, n)) for p in points]  # type: ignore[misc]
         for n in points[-1].last["outputs"]
     }
     charts.append(_bars(axis, "Rows out", f"rows per {each}, by output", outputs))
-    state: svg.Values = [_state(p.last, "rows") for p in points]
-    size: svg.Values = [_state(p.last, "bytes") for p in points]
-    charts.append(_lines(axis, "State, rows", "partial results kept for open windows", {"rows": state}))
-    charts.append(_lines(axis, "State, bytes", "size of the state's files", {"bytes": size}))
     spent: dict[str, svg.Values] = {
         step: [
             p.total(lambda r, step=step: r["durationMs"].get(step, 0)) / len(p.records)  # type: ignore[misc]
@@ -195,6 +194,12 @@ def _charts(points: Sequence[Bin]) -> list[Chart]:
         for step in STEPS
     }
     charts.append(_bars(axis, "Time per batch", "milliseconds, by step", spent, unit=" ms"))
+    state: svg.Values = [_state(p.last, "rows") for p in points]
+    size: svg.Values = [_state(p.last, "bytes") for p in points]
+    charts.append(
+        _lines(axis, "State, rows", "partial results kept for open windows", {"rows": state})
+    )
+    charts.append(_lines(axis, "State, bytes", "size of the state's files", {"bytes": size}))
     return charts
 
 
@@ -216,18 +221,19 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
             Markup(svg.lines(axis, event, show=show, scale=scale, between=True)),
             (("newest", 0), ("bound", 1)),
         ),
+        Chart(
+            f"Who holds the bound of {name}",
+            "the partition that is furthest behind, and those that are silent and not waited for",
+            Markup(svg.strips(axis, {"held by": p.holder, "idle": p.idle}, colours)),
+            tuple((n, i) for i, n in enumerate(real[: svg.COLOURS])),
+            wide=True,
+        ),
         _lines(
             axis,
             f"How far the bound of {name} is behind",
             "seconds behind the newest time" if p.is_clock else "behind the newest time",
             {"behind": p.behind},
             show=svg.seconds if p.is_clock else svg.short,
-        ),
-        Chart(
-            f"Who holds the bound of {name}",
-            "the partition that is furthest behind, and those that are silent and not waited for",
-            Markup(svg.strips(axis, {"held by": p.holder, "idle": p.idle}, colours)),
-            tuple((n, i) for i, n in enumerate(real[: svg.COLOURS])),
         ),
     ]
 

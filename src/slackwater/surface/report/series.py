@@ -61,7 +61,9 @@ def ticks(value: str | int | None) -> int | None:
     if value is None or isinstance(value, int):
         return value
     try:
-        moment = dt.datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=dt.timezone.utc)
+        moment = dt.datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(
+            tzinfo=dt.timezone.utc
+        )
     except ValueError:
         return None
     return (moment - _EPOCH) // dt.timedelta(microseconds=1)

@@ -273,7 +273,9 @@ def _steps(axis: Axis, scale: Scale, values: Values) -> str:
 
 def _area(axis: Axis, scale: Scale, upper: Values, lower: Values) -> str:
     parts = []
-    both = ["x" if u is not None and v is not None else "" for u, v in zip(upper, lower, strict=True)]
+    both = [
+        "x" if u is not None and v is not None else "" for u, v in zip(upper, lower, strict=True)
+    ]
     for first, last, there in _segments(both):
         if not there:
             continue

@@ -1,0 +1,131 @@
+"""The commands. Exit code 0; 1 if a query failed; 2 for bad usage."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater import __version__
+from slackwater.errors import SetupError, SlackwaterError
+from slackwater.surface.cli.terminal import complain, say
+
+FAILED, BAD_USAGE = 1, 2
+
+app = typer.Typer(
+    name="slackwater",
+    help="Window queries over out-of-order streams, on Spark Structured Streaming.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program ``slackwater``; always ends with `SystemExit`."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="slackwater")
+    except SlackwaterError as error:
+        complain(error)
+        sys.exit(FAILED)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slackwater {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(min=5, max=3600, help="How long packets arrive.")] = 30,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where data, results and the report go.")
+    ] = Path("demo-output"),
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other packets.")] = 7,
+    show: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the report in the browser.")
+    ] = False,
+) -> None:
+    """A disordered stream, a live view, and a report.
+
+    Packets of two routers arrive out of order: in bursts, one router seconds behind the other and
+    silent for a while, one device with a wrong clock. A sliding window shows who sends most.
+    """
+    from rich.console import Console
+
+    from slackwater.surface.cli.spark import quiet_session
+    from slackwater.surface.demo.packets import Scene
+    from slackwater.surface.demo.play import play, prepare
+
+    try:
+        prepare(output)
+    except SetupError as error:
+        complain(error)
+        raise typer.Exit(BAD_USAGE) from None
+    console = Console()
+    say("starting Spark ...")
+    with quiet_session("slackwater-demo", output / "spark.log") as spark:
+        report = play(spark, output, Scene.of(seconds), console, seed=seed)
+    console.print(f"packets, results, late rows: {output}/", soft_wrap=True, highlight=False)
+    console.print(f"report: {report}", soft_wrap=True, highlight=False)
+    if show:
+        webbrowser.open(report.absolute().as_uri())
+
+
+@app.command()
+def run(
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="A Python file.")
+    ],
+    checkpoint: Annotated[
+        str | None, typer.Option(help="The query's checkpoint directory; wins over the file's.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="Stop after that many seconds.")
+    ] = None,
+) -> None:
+    """Run the query in a Python file.
+
+    The file defines query(spark), which returns a writer (result.writeStream...), a list of writers,
+    or a stream (shown on the console); or it starts queries itself at its top level.
+    """
+    from slackwater.surface.cli.run_file import NotAQuery, run_file
+
+    try:
+        done = run_file(file, checkpoint=checkpoint, timeout=timeout)
+    except NotAQuery as error:
+        complain(error)
+        raise typer.Exit(BAD_USAGE) from None
+    if not done:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def report(
+    checkpoint: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="A query's checkpoint directory.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path(
+        "slackwater-report.html"
+    ),
+) -> None:
+    """Write what a query did, as one HTML file. The query may be running."""
+    from slackwater.surface.report import write_report
+
+    write_report(checkpoint, output)
+    typer.echo(str(output))
