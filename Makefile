@@ -8,7 +8,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(PY)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench bench-windows faults conformance lock clean
+.PHONY: help setup demo test test-fast lint format bench bench-windows bench-growth faults conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,10 +40,13 @@ format: setup ## rewrite the code in the house style
 	$(PY) -m ruff format .
 
 bench: setup ## all benchmarks
-	$(PY) -m benchmarks
+	$(PY) -m benchmarks $(BENCH)
 
 bench-windows: setup ## sliding windows: Slackwater beside native Structured Streaming
-	$(PY) -m benchmarks windows
+	$(PY) -m benchmarks windows $(BENCH)
+
+bench-growth: setup ## throughput and memory as keys and overlap grow, as a plot in docs/
+	$(PY) -m benchmarks growth $(BENCH)
 
 faults: setup ## kill a query at every durable step, restart it, compare the output
 	$(PY) -m pytest -q -m faults

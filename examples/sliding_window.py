@@ -5,8 +5,9 @@ Run it with ``slackwater run examples/sliding_window.py`` or ``python examples/s
 
 from datetime import datetime, timedelta, timezone
 
-import slackwater as sw
 from pyspark.sql import functions as F
+
+import slackwater as sw
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=timezone.utc)
 

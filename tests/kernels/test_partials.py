@@ -130,6 +130,16 @@ def test_variance_of_equal_values_is_exactly_zero_however_cut():
     assert partials.finish(p, merged, True).to_pylist() == [0.0]
 
 
+@pytest.mark.parametrize("value", [0.1, 1e200])
+def test_a_part_without_values_leaves_the_variance_alone(value):
+    # Catches: distances measured from an empty part's mean, which is no mean at all.
+    p = brute.primitive("_a0", "var_pop", "f8")
+    pieces = state(p, [{"f8": v} for v in (None, value, value, value)], 4)
+    assert pieces.num_rows == 4
+    merged = partials.merge_groups([p], pieces, np.array([0]))
+    assert partials.finish(p, merged, True).to_pylist() == [0.0]
+
+
 def test_variance_keeps_its_digits_far_from_zero():
     # Catches: sums of squares, which lose all digits here.
     p = brute.primitive("_a0", "var_samp", "f8")

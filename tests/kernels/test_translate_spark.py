@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # what may depend on the session's time zone
 _ZONED = re.compile(r"\b(t[12]|n[12]|da[12]|w)\b|timestamp|date")
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,9 @@ def duck(table: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.fixture(scope="module")
-def frame(spark: SparkSession, table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+def frame(
+    spark: SparkSession, table: pa.Table, tmp_path_factory: pytest.TempPathFactory
+) -> DataFrame:
     import pyarrow.parquet as pq
 
     path = tmp_path_factory.mktemp("edges") / "edges.parquet"
@@ -149,8 +151,8 @@ def _failing_rows(duck: duckdb.DuckDBPyConnection, n: Named) -> set[int]:
 
 
 def _sample(rows: list[int]) -> list[int]:
-    """The first and middle of failing rows: enough for a wrong rule to show."""
-    return sorted({rows[0], rows[len(rows) // 2]}) if rows else []
+    """One failing row of those there are."""
+    return rows[len(rows) // 2 :][:1]
 
 
 def _spark_fails(local: DataFrame, n: Named, rid: int) -> bool:
@@ -173,7 +175,9 @@ def _values(duck: duckdb.DuckDBPyConnection, n: Named, bad: set[int]) -> list[An
     return _listed(duck.sql(sql).to_arrow_table().column(0))
 
 
-def _spark_values(frame: DataFrame, named: Sequence[Named], failing: Sequence[set[int]]) -> list[list[Any]]:
+def _spark_values(
+    frame: DataFrame, named: Sequence[Named], failing: Sequence[set[int]]
+) -> list[list[Any]]:
     columns = [
         f"CASE WHEN {_guard(bad)} THEN NULL ELSE {n.expr.sql} END AS v{i}" if bad
         else f"{n.expr.sql} AS v{i}"

@@ -9,74 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.cut import Cutter, Text, items, text_of
 from slackwater.engine.expression_text import Printer, Replace, ident, quoted
-from slackwater.errors import AnalysisError
+from slackwater.engine.schema import data_type, fields_of, struct_of, type_name
+from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.shifts import shift_of
-from slackwater.model.aggregate import PRIMITIVES, Primitive
+from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
 
-_FUNCTIONS = {
-    "Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Average": "avg",
-    "VariancePop": "var_pop", "VarianceSamp": "var_samp",
-    "StddevPop": "stddev_pop", "StddevSamp": "stddev_samp",
-    "BoolAnd": "bool_and", "BoolOr": "bool_or", "MaxBy": "max_by", "MinBy": "min_by",
-    "CountIf": "count",
-}  # fmt: skip
-# aggregates for which a repeated value makes no difference
-_IDEMPOTENT = ("min", "max", "bool_and", "bool_or")
+__all__ = ["Analyser", "data_type", "fields_of", "struct_of", "type_name"]
+
+# how an empty frame shows in a plan
+_LEAVES = ("LogicalRDD", "LocalRelation")
 _PLAN_NODES = {
     "Generate": "it makes several rows of one (a generator such as explode)",
     "Window": "it needs other rows (a window function)",
     "Aggregate": "it is an aggregate: use groupBy(..., sw.window(...)).agg(...)",
     "Expand": "it puts a row into several groups (Spark's window, cube or rollup)",
 }
-
-
-def fields_of(schema: StructType) -> tuple[Field, ...]:
-    """The columns of a Spark schema."""
-    return tuple(Field(f.name, type_name(f.dataType), f.nullable) for f in schema.fields)
-
-
-def struct_of(fields: Sequence[Field]) -> StructType:
-    """The Spark schema of columns."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType([StructField(f.name, data_type(f.type), f.nullable) for f in fields])
-
-
-def type_name(kind: DataType) -> str:
-    """Spark's ``simpleString``, with field names quoted where they would not be read back."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(kind, StructType):
-        inner = (f"{_plain_or_quoted(f.name)}:{type_name(f.dataType)}" for f in kind.fields)
-        return f"struct<{','.join(inner)}>"
-    if isinstance(kind, ArrayType):
-        return f"array<{type_name(kind.elementType)}>"
-    if isinstance(kind, MapType):
-        return f"map<{type_name(kind.keyType)},{type_name(kind.valueType)}>"
-    return kind.simpleString()
-
-
-def data_type(name: str) -> DataType:
-    """The Spark type of a type's name."""
-    from pyspark.sql.types import DataType
-
-    return DataType.fromDDL(name)
-
-
-def _plain_or_quoted(name: str) -> str:
-    return name if name.isascii() and name.isidentifier() else quoted(name)
 
 
 class Analyser:
@@ -90,6 +48,12 @@ class Analyser:
 
     @cached_property
     def _printer(self) -> Printer:
+        if not hasattr(self._spark, "_jsparkSession"):
+            raise SetupError(
+                "CONNECT_NOT_SUPPORTED",
+                "expressions cannot be analysed over Spark Connect",
+                hint="use a classic session: sw.session() or SparkSession.builder...getOrCreate()",
+            )
         context = self._spark.sparkContext
         return Printer(context._jvm, context._gateway)
 
@@ -141,13 +105,13 @@ class Analyser:
             grouped = frame.groupBy(*self._inputs(fields, keys))
             inputs = self._inputs(fields, aggs)
             plan = grouped.agg(*inputs)._jdf.queryExecution().analyzed()
-        if plan.nodeName() != "Aggregate" or plan.child().nodeName() != "LogicalRDD":
+        if plan.nodeName() != "Aggregate" or plan.child().nodeName() not in _LEAVES:
             raise self._plan_error(plan)
-        grouping = _items(plan.groupingExpressions())
-        items = _items(plan.aggregateExpressions())
-        named_keys = self._keys(fields, items[: len(grouping)])
-        cutter = _Cutter(self, tuple(fields), grouping, [k.name for k in named_keys])
-        cut = [(str(item.name()), cutter.output(item)) for item in items[len(grouping) :]]
+        grouping = items(plan.groupingExpressions())
+        columns = items(plan.aggregateExpressions())
+        named_keys = self._keys(fields, columns[: len(grouping)])
+        cutter = Cutter(self._printer, tuple(fields), grouping, [k.name for k in named_keys])
+        cut = [(str(item.name()), cutter.output(item)) for item in columns[len(grouping) :]]
         self._check(fields, [text for call in cutter.calls for text in call.args])
         primitives = tuple(
             Primitive(
@@ -182,9 +146,9 @@ class Analyser:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _keys(self, fields: Sequence[Field], items: Sequence[Any]) -> tuple[Named, ...]:
+    def _keys(self, fields: Sequence[Field], columns: Sequence[Any]) -> tuple[Named, ...]:
         named = []
-        for item in items:
+        for item in columns:
             node = item.child() if "Alias" in self._printer.kinds(item) else item
             named.append((str(item.name()), self._text(fields, node)))
         self._check(fields, [text for _, text in named])
@@ -200,11 +164,8 @@ class Analyser:
             seen.add(name.lower())
         return tuple(Named(n, self._expr(text, fields)) for n, text in named)
 
-    def _text(
-        self, fields: Sequence[Field], node: Any, replace: Replace | None = None
-    ) -> _Text:
-        printed = self._printer.text(node, replace or _nothing, tuple(fields))
-        return _Text(printed, _type(node), node if replace is None else None)
+    def _text(self, fields: Sequence[Field], node: Any, replace: Replace | None = None) -> Text:
+        return text_of(self._printer, tuple(fields), node, replace)
 
     def _frame(self, fields: Sequence[Field]) -> DataFrame:
         key = tuple(fields)
@@ -217,13 +178,13 @@ class Analyser:
     def _inputs(self, fields: Sequence[Field], exprs: Sequence[Column | str]) -> list[Column]:
         from pyspark.sql import functions as F
 
-        names = {f.name.lower(): f.name for f in fields}
+        names = {f.name.lower() for f in fields}
         columns = []
         for e in exprs:
             if not isinstance(e, str):
                 columns.append(e)
             elif e.lower() in names:
-                columns.append(F.col(quoted(names[e.lower()])))
+                columns.append(F.col(quoted(e)))
             else:
                 columns.append(F.expr(e))
         return columns
@@ -232,9 +193,9 @@ class Analyser:
         """The projections above the frame, top first: several if one column names another."""
         lists = []
         while plan.nodeName() == "Project":
-            lists.append(_items(plan.projectList()))
+            lists.append(items(plan.projectList()))
             plan = plan.child()
-        if not lists or plan.nodeName() != "LogicalRDD":
+        if not lists or plan.nodeName() not in _LEAVES:
             raise self._plan_error(plan)
         return lists
 
@@ -242,8 +203,8 @@ class Analyser:
         """Puts the expressions of lower projections in place of their names."""
         inner: dict[int, Any] = {}
         scope = tuple(fields)
-        for items in lists:
-            for item in items:
+        for columns in lists:
+            for item in columns:
                 if "Alias" in self._printer.kinds(item):
                     inner[ident(item)] = item.child()
 
@@ -256,7 +217,7 @@ class Analyser:
 
         return replace
 
-    def _expr(self, text: _Text, fields: Sequence[Field]) -> Expr:
+    def _expr(self, text: Text, fields: Sequence[Field]) -> Expr:
         sql, type = text.sql, text.type
         columns = {f.name: f.type for f in fields}
         try:
@@ -267,7 +228,7 @@ class Analyser:
             return Expr(sql, type, None, f"taken for {done.type}, but Spark says {type}")
         return Expr(sql, type, done.duck)
 
-    def _check(self, fields: Sequence[Field], texts: Sequence[_Text]) -> None:
+    def _check(self, fields: Sequence[Field], texts: Sequence[Text]) -> None:
         """Each text must be read back by Spark as the same expression."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
@@ -281,7 +242,7 @@ class Analyser:
             with _quiet():
                 columns = [F.expr(t.sql).alias(f"c{i}") for i, t in enumerate(texts)]
                 plan = self._frame(fields).select(*columns)._jdf.queryExecution().analyzed()
-            again = [item.child() for item in _items(plan.projectList())]
+            again = [item.child() for item in items(plan.projectList())]
             wrong = [t for t, a in zip(texts, again, strict=True) if not self._equal(fields, t, a)]
         except PySparkException as error:
             failed = error
@@ -297,7 +258,7 @@ class Analyser:
             expression=wrong[0].sql,
         ) from failed
 
-    def _equal(self, fields: Sequence[Field], text: _Text, again: Any) -> bool:
+    def _equal(self, fields: Sequence[Field], text: Text, again: Any) -> bool:
         if text.node is not None and text.node.semanticEquals(again):
             return True
         printed = self._text(fields, again)
@@ -307,12 +268,12 @@ class Analyser:
         node = plan
         while node.nodeName() == "Project":
             node = node.child()
-        if node.nodeName() == "Aggregate" and node.child().nodeName() != "LogicalRDD":
+        if node.nodeName() == "Aggregate" and node.child().nodeName() not in _LEAVES:
             node = node.child()
             while node.nodeName() in ("Project", "Filter"):
                 node = node.child()
         why = _PLAN_NODES.get(node.nodeName(), "it needs more than the row itself")
-        if node.nodeName() == "LogicalRDD":
+        if node.nodeName() in _LEAVES:
             why = "Spark's own window functions do not go with ours: use sw.window(...)"
         return AnalysisError(
             "UNSUPPORTED_EXPRESSION",
@@ -332,109 +293,6 @@ class Analyser:
             raise _translated(error, fields, exprs) from error
 
 
-@dataclass(frozen=True)
-class _Text:
-    """SQL and type of an expression; ``node`` is the one it was printed from, if unchanged."""
-
-    sql: str
-    type: str
-    node: Any = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class _Call:
-    """An aggregate call."""
-
-    name: str
-    function: str
-    args: tuple[_Text, ...]
-    type: str
-
-
-class _Cutter:
-    """Cuts aggregate expressions into calls."""
-
-    def __init__(
-        self,
-        analyser: Analyser,
-        fields: tuple[Field, ...],
-        grouping: Sequence[Any],
-        names: Sequence[str],
-    ):
-        self._analyser = analyser
-        self._printer = analyser._printer
-        self._fields = fields
-        self._grouping = list(zip(grouping, names, strict=True))
-        self.calls: list[_Call] = []
-
-    def output(self, item: Any) -> _Text:
-        """An aggregate column over the calls' and keys' names."""
-        node = item.child() if "Alias" in self._printer.kinds(item) else item
-        return self._analyser._text(self._fields, node, self._replace)
-
-    def _plain(self, node: Any) -> _Text:
-        return self._analyser._text(self._fields, node)
-
-    def _replace(self, node: Any) -> str | None:
-        if "AggregateExpression" in self._printer.kinds(node):
-            return quoted(self._call(node))
-        if "Literal" in self._printer.kinds(node):
-            return None
-        for expression, name in self._grouping:
-            if node.semanticEquals(expression):
-                return quoted(name)
-        return None
-
-    def _call(self, node: Any) -> str:
-        function = node.aggregateFunction()
-        kinds = self._printer.kinds(function)
-        name = next((_FUNCTIONS[k] for k in kinds if k in _FUNCTIONS), None)
-        pretty = str(function.prettyName())
-        if name is None or pretty.startswith("try_"):
-            raise _unsupported(pretty)
-        if node.isDistinct() and name not in _IDEMPOTENT:
-            raise _unsupported(f"{pretty}(DISTINCT ...)")
-        nodes = _items(function.children())
-        if kinds & {"BoolAnd", "BoolOr", "CountIf"}:
-            nodes = [function.child()]
-        args = [self._plain(child) for child in nodes]
-        if "CountIf" in kinds:
-            args = [_Text(f"CASE WHEN {args[0].sql} THEN 1 END", "int")]
-        elif name == "count":
-            args = [a for a, n in zip(args, nodes, strict=True) if not self._is_constant(n)]
-        elif name in ("max_by", "min_by") and len(args) != 2:
-            raise _unsupported(f"{pretty} with {len(args)} arguments")
-        if node.filter().isDefined():
-            args = _filtered(name, args, self._plain(node.filter().get()).sql)
-        return self._known(name, tuple(args), _type(node))
-
-    def _is_constant(self, node: Any) -> bool:
-        """Whether ``count(node)`` counts all rows."""
-        return "Literal" in self._printer.kinds(node) and not node.nullable()
-
-    def _known(self, function: str, args: tuple[_Text, ...], type: str) -> str:
-        for call in self.calls:
-            if (call.function, call.args) == (function, args):
-                return call.name
-        name = f"_a{len(self.calls)}"
-        self.calls.append(_Call(name, function, args, type))
-        return name
-
-
-def _filtered(function: str, args: Sequence[_Text], only: str) -> list[_Text]:
-    """Arguments that are null where the FILTER clause does not hold: every primitive skips nulls.
-
-    ``max_by`` and ``min_by`` skip a null of their second argument.
-    """
-    if not args:
-        return [_Text(f"CASE WHEN {only} THEN 1 END", "int")]
-    at = 1 if function in ("max_by", "min_by") else 0
-    return [
-        _Text(f"CASE WHEN {only} THEN {a.sql} END", a.type) if i == at else a
-        for i, a in enumerate(args)
-    ]
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps PySpark from logging an error that is raised anyway, with its whole stack."""
@@ -449,32 +307,8 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-def _nothing(node: Any) -> str | None:
-    return None
-
-
 def _is_internal(name: str) -> bool:
     return name.lower().startswith("_a") and name[2:].isdigit()
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.size())]
-
-
-def _type(node: Any) -> str:
-    from pyspark.sql.types import _parse_datatype_json_string
-
-    return type_name(_parse_datatype_json_string(node.dataType().json()))
-
-
-def _unsupported(name: str) -> AnalysisError:
-    return AnalysisError(
-        "UNSUPPORTED_AGGREGATE",
-        f"the aggregate function {name} is not supported",
-        hint=f"use one of: {', '.join(PRIMITIVES)}, count_if",
-        function=name,
-        supported=", ".join(PRIMITIVES),
-    )
 
 
 def _translated(

@@ -8,11 +8,13 @@ and the holes are filled with text.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable
 from typing import Any
 
 from slackwater.errors import AnalysisError
+from slackwater.model.schema import Field
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _HOLE = re.compile(r"swhole(\d+)x")
@@ -44,8 +46,8 @@ class Printer:
         self._gateway = gateway
         self._kinds: dict[str, frozenset[str]] = {}
         self._depth = 0
-        self._scope: object = None
-        self._columns: dict[tuple[object, str], Any] = {}
+        self._scope: tuple[Field, ...] = ()
+        self._columns: dict[tuple[tuple[Field, ...], str], Any] = {}
         self._texts: list[str] = []
         expressions = jvm.org.apache.spark.sql.catalyst.expressions
         self._attribute_class = expressions.AttributeReference
@@ -77,17 +79,17 @@ class Printer:
             known = self._kinds[name] = frozenset(found)
         return known
 
-    def text(self, node: Any, replace: Replace, scope: object) -> str:
+    def text(self, node: Any, replace: Replace, scope: tuple[Field, ...]) -> str:
         """SQL of an expression; where ``replace`` gives a text for a node, that stands for it.
 
-        ``scope`` tells apart columns of the same name in different frames.
+        ``scope`` are the columns of the frame that the expression is over.
         """
         self._scope = scope
         text = replace(node)
         if text is not None:
             return text
         if "AttributeReference" in self.kinds(node):
-            return quoted(node.name())
+            return quoted(self._column(node))
         holes: list[str] = []
         return self._filled(self._printed(node, replace, holes), holes)
 
@@ -131,8 +133,15 @@ class Printer:
     def _printed(self, node: Any, replace: Replace, holes: list[str]) -> str:
         return str(self._rebuilt(node, replace, holes).sql())
 
+    def _column(self, node: Any) -> str:
+        """A column's own name: Spark keeps the letter case in which it was called."""
+        name = str(node.name())
+        if any(f.name == name for f in self._scope):
+            return name
+        return next((f.name for f in self._scope if f.name.lower() == name.lower()), name)
+
     def _attribute(self, node: Any, replace: Replace, holes: list[str]) -> Any:
-        key = (self._scope, str(node.name()))
+        key = (self._scope, self._column(node))
         if key not in self._columns:
             number = len(self._texts)
             self._texts.append(quoted(key[1]))
@@ -140,11 +149,20 @@ class Printer:
         return self._columns[key]
 
     def _literal(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        if node.dataType().typeName() == "timestamp":
+            text = _instant(node.value())
+            if text is not None:
+                return self._hole(text, node, holes)
         return node
 
     def _cast(self, node: Any, replace: Replace, holes: list[str]) -> Any:
-        if node.dataType().json() == node.child().dataType().json():
-            return self._rebuilt(node.child(), replace, holes)
+        child, kind = node.child(), node.dataType()
+        if kind.typeName() == "timestamp" and "Literal" in self.kinds(child):
+            text = _instant(_evaluated(node))
+            if text is not None:
+                return self._hole(text, node, holes)
+        if kind.json() == child.dataType().json():
+            return self._rebuilt(child, replace, holes)
         return None
 
     def _minus(self, node: Any, replace: Replace, holes: list[str]) -> Any:
@@ -164,7 +182,9 @@ class Printer:
 
     def _difference(self, node: Any, replace: Replace, holes: list[str]) -> Any:
         left = self._printed(node.start(), replace, holes)
-        return self._hole(f"({left} - {self._printed(node.interval(), replace, holes)})", node, holes)
+        return self._hole(
+            f"({left} - {self._printed(node.interval(), replace, holes)})", node, holes
+        )
 
     def _part(self, node: Any, replace: Replace, holes: list[str]) -> Any:
         """``extract``: the seconds with their fraction have no other name."""
@@ -262,6 +282,27 @@ _SPECIAL: dict[str, Callable[[Printer, Any, Replace, list[str]], Any]] = {
     "Extract": Printer._part,
     "With": Printer._with,
 }
+
+
+def _instant(ticks: object) -> str | None:
+    """A timestamp constant in UTC: printed in local time, an hour would occur twice a year."""
+    if not isinstance(ticks, int):
+        return None
+    try:
+        at = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=ticks)  # noqa: DTZ001
+    except OverflowError:
+        return None
+    return f"TIMESTAMP '{at.isoformat(sep=' ')}Z'"
+
+
+def _evaluated(node: Any) -> object:
+    """The value of a constant expression; None if it is null or fails, which is for the run to say."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return node.eval(None)
+    except Py4JError:
+        return None
 
 
 def _unprintable(node: Any) -> AnalysisError:

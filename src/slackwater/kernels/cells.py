@@ -122,8 +122,7 @@ class Exact:
         return [pa.array(a) for a in (arrays[0], *lb.carry(arrays[1:]))]
 
     def reduce(self, arrays: Sequence[Array], starts: Ints) -> list[Array]:
-        summed = [_segments(a, starts) for a in arrays]
-        return [summed[0], *lb.carry(summed[1:])]
+        return [_segments(a, starts) for a in arrays]
 
     def op(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
         return []

@@ -195,6 +195,7 @@ def duck_partials(p: Primitive) -> list[str]:
         return [item(f"count({x})", "_n"), item(f"sum(CAST({x} AS DOUBLE))", "_s")]
     if isinstance(kind, Moments):
         double = f"CAST({x} AS DOUBLE)"
+        # Some versions of the engine refuse a variance that is not finite; `_bad` makes it NaN.
         finite = f"FILTER (WHERE isfinite({double}))"
         return [
             item(f"count({x})", "_n"),

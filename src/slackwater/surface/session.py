@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_NEEDED = 17
+# When a query is stopped, Spark matches its error text with a pattern that recurses for each letter.
+JAVA_OPTIONS = "-Xss4m"
 
 
 def session(
@@ -63,6 +65,7 @@ def session(
         "spark.sql.streaming.numRecentProgressUpdates": "50",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         **({"spark.driver.memory": memory} if memory else {}),
         **(conf or {}),
     }

@@ -105,12 +105,12 @@ class KernelMachine:
                 if isinstance(node, Source) and node.name == name:
                     tables[id(node)] = _table(node, data, outs)
         after = propagate(self.nodes, {n: s.bounds for n, s in states.items()})
-        for node, new in zip(self.nodes, after, strict=True):
+        for node in self.nodes:
             if isinstance(node, Late):
                 tables[id(node)] = _table(node, late[node.source.name], None)
             elif not isinstance(node, Source):
                 inputs = [tables[id(c)] for c in node.children]
-                tables[id(node)] = self._run(node, inputs, new, after)
+                tables[id(node)] = self._run(node, inputs, after)
         found = {
             name: _rows(node, _entering(tables[id(node)], node.times[0].name))
             for name, node in self.outputs.items()
@@ -161,7 +161,6 @@ class KernelMachine:
         self,
         node: Node,
         inputs: list[pa.Table],
-        new: Mapping[str, int],
         after: Sequence[Mapping[str, int]],
     ) -> pa.Table:
         if isinstance(node, Filter):

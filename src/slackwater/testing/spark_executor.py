@@ -1,13 +1,14 @@
 """Transcripts on Spark, through the public surface: real micro-batches, real checkpoints.
 
 Each step's rows are one file per stream, so that a step is one micro-batch; the clock and the ends of
-streams are scripted. A crash stops the query and starts it again on its checkpoint, with another number
-of partition groups.
+streams are scripted. A ``crash`` step stops the query and starts it again on its checkpoint, with another
+number of partition groups; the parameter ``crash`` makes it fail at a failpoint in the middle of a batch.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import slackwater as sw
+from slackwater.engine import failpoints
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import ManualClock
@@ -31,6 +33,11 @@ from slackwater.testing.transcripts import Observed, Step, Transcript
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+CRASH_POINTS = (
+    "intent.before", "intent.after", "job.after", "manifest.before", "manifest.after",
+    "publish.after", "published.after",
+)  # fmt: skip
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
@@ -40,16 +47,20 @@ def spark_executor(
     splits: bool = False,
     groups: Sequence[int] = (2, 3, 1),
     plan: str = "auto",
+    crash: str | None = None,
+    check: Callable[[dict[str, Any]], None] | None = None,
 ) -> Callable[[Transcript], list[Observed]]:
     """The executor on a session.
 
     ``splits`` reads files in the tasks instead of as rows; ``groups`` are the numbers of partition
-    groups, one after each crash; ``plan`` is the option ``windowPlan``.
+    groups, one after each crash; ``plan`` is the option ``windowPlan``; ``crash`` names a failpoint of the
+    driver, at which the batch in the middle fails; ``check`` gets every progress record.
     """
 
     def execute(transcript: Transcript) -> list[Observed]:
         with tempfile.TemporaryDirectory(prefix="slackwater-transcript-") as folder:
-            return _SparkRun(spark, transcript, Path(folder), splits, plan).run(groups)
+            run = _SparkRun(spark, transcript, Path(folder), splits, plan, crash, check)
+            return run.run(groups)
 
     return execute
 
@@ -58,16 +69,26 @@ class _SparkRun:
     """One run of a transcript, over one or several starts of its query."""
 
     def __init__(
-        self, spark: SparkSession, transcript: Transcript, folder: Path, splits: bool, plan: str
+        self,
+        spark: SparkSession,
+        transcript: Transcript,
+        folder: Path,
+        splits: bool,
+        plan: str,
+        crash: str | None,
+        check: Callable[[dict[str, Any]], None] | None,
     ):
         self.spark = spark
         self.transcript = transcript
         self.folder = folder
         self.splits = splits
         self.plan = plan
+        self.crash = crash
+        self.check = check
         self.checkpoint = str(folder / "checkpoint")
         self.rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self.bounds: dict[int, dict[str, dict[str, int]]] = {}
+        self.records: dict[int, dict[str, Any]] = {}
 
     def run(self, groups: Sequence[int]) -> list[Observed]:
         lives = [
@@ -82,11 +103,26 @@ class _SparkRun:
                 self._write(step, done + offset)
             done += len(steps)
             try:
+                if self.crash is not None and life == len(lives) - 1:
+                    self._crash(inputs, groups[life % len(groups)], len(steps) // 2 + 1)
+                    life += 1
                 self._start(inputs, groups[life % len(groups)])
             except SlackwaterError as e:
                 failed = max(self.bounds, default=-1) + 1
                 return [*self._observed(failed), Observed({}, {}, {}, e.condition)]
         return self._observed(done)
+
+    def _crash(self, inputs: Mapping[str, Any], groups: int, batch: int) -> None:
+        """Run until the failpoint of the ``batch``-th batch from here."""
+        failpoints.reset()
+        os.environ[failpoints.ENV] = f"{self.crash}=raise@{batch}"
+        try:
+            self._start(inputs, groups)
+        except failpoints.InjectedFailure:
+            return
+        finally:
+            del os.environ[failpoints.ENV]
+        raise AssertionError(f"failpoint {self.crash} was not hit {batch} times")
 
     def _input(self, source: Source) -> Any:
         ddl = ", ".join(f"`{f.name}` {f.type}" for f in source.schema)
@@ -119,7 +155,7 @@ class _SparkRun:
         builder = _Surface(streams, queries)
         clock = self._clock()
         named = {f"out_{n}": builder.named(n) for n in queries}
-        named |= {f"late_{n}": s.late for n, s in streams.items()}
+        named |= {f"late_{n}": streams[n].late for n in self._shown_late()}
         writers = [
             s.writeStream.queryName(n).foreachBatch(self._collector(n)).clock(clock)
             for n, s in named.items()
@@ -130,7 +166,32 @@ class _SparkRun:
             trigger={"availableNow": True},
             options={"partitionGroups": groups, "windowPlan": self.plan},
         )
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        finally:
+            for record in query.recentProgress if self.check is not None else ():
+                self.check(record)  # type: ignore[misc]
+
+    def _shown_late(self) -> list[str]:
+        """Streams whose late rows the transcript looks at. Counting needs no rows, and a source whose late
+        rows nobody reads takes another, faster way through the engine: both ways must be tested."""
+        shown = {
+            n for s in self.transcript.batches for n, v in s.expect_late.items()
+            if not isinstance(v, int)
+        }  # fmt: skip
+        return [n for n, s in self.transcript.sources.items() if n in shown or len(s.times) > 1]
+
+    def _late(self, name: str, batch: int) -> list[dict[str, Any]]:
+        if name in self._shown_late():
+            return self.rows.get((f"late_{name}", batch), [])
+        source = self.transcript.sources[name]
+        total = 0
+        for time, policy in zip(source.times, source.policies, strict=True):
+            for kind in ("totalLate", "nullTime", *(["future"] if policy.future == "side" else [])):
+                for at, sign in ((batch, 1), (batch - 1, -1)):
+                    shown = self.records.get(at, {}).get("streams", {}).get(name)
+                    total += sign * shown[kind][time.name] if shown else 0
+        return [{}] * total
 
     def _stream(self, source: Source, df: Any, spec: Mapping[str, Any]) -> Stream:
         policies = {t.name: p for t, p in zip(source.times, source.policies, strict=True)}
@@ -161,6 +222,7 @@ class _SparkRun:
             rows = [_plain(r) for r in df.toArrow().to_pylist()]
             self.rows[name, manifest.ordinal] = rows
             self.bounds[manifest.ordinal] = manifest.bounds
+            self.records[manifest.ordinal] = manifest.progress
 
         return collect
 
@@ -168,7 +230,7 @@ class _SparkRun:
         return [
             Observed(
                 {n: self.rows.get((f"out_{n}", i), []) for n in self.transcript.outputs},
-                {n: self.rows.get((f"late_{n}", i), []) for n in self.transcript.sources},
+                {n: self._late(n, i) for n in self.transcript.sources},
                 self.bounds.get(i, {}),
             )
             for i in range(count)

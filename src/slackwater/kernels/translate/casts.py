@@ -16,7 +16,7 @@ from slackwater.kernels.translate.types import (
 )
 
 # what Spark trims from text before it reads a number: ASCII control characters and space
-_BLANK = r"[\x00-\x20\x7f-\x9f]*"
+_BLANK = r"[\x00-\x20\x7f]*"
 
 
 def cast(ctx: Context, a: Typed, to: str, *, attempt: bool = False) -> Typed:

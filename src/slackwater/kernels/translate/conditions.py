@@ -67,9 +67,7 @@ def _logical(args: Sequence[Typed]) -> None:
 
 
 def _decided(sql: str, a: Typed, b: Typed) -> Typed:
-    return Typed(
-        sql, "boolean", raises=a.raises or b.raises, nullable=a.nullable or b.nullable
-    )
+    return Typed(sql, "boolean", raises=a.raises or b.raises, nullable=a.nullable or b.nullable)
 
 
 def among(a: Typed, items: Sequence[Typed]) -> Typed:

@@ -13,17 +13,22 @@ from slackwater.kernels.translate.casts import cast
 from slackwater.kernels.translate.parse import parse, strip
 from slackwater.kernels.translate.typed import Context, Handler, Typed, call, text_literal
 from slackwater.kernels.translate.types import (
-    DUCK,
+    FRACTIONS,
+    INTEGERS,
     NotTranslatable,
     decimal_of,
     fields_of_struct,
 )
 
-_ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
-               exp.IntDiv: "div"}  # fmt: skip
-_BITWISE = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
-_COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-            exp.NullSafeEQ: "IS NOT DISTINCT FROM"}  # fmt: skip
+_Operators = dict[type[exp.Expression], str]
+_ARITHMETIC: _Operators = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
+}  # fmt: skip
+_BITWISE: _Operators = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
+_COMPARE: _Operators = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+}  # fmt: skip
 _TYPES = {
     "TINYINT": "tinyint", "SMALLINT": "smallint", "INT": "int", "BIGINT": "bigint",
     "FLOAT": "float", "DOUBLE": "double", "TEXT": "string", "BOOLEAN": "boolean",
@@ -67,13 +72,15 @@ def translate(sql: str, columns: Mapping[str, str], *, ansi: bool, zone: str) ->
     Examples
     --------
     >>> translate("(`a` + 1)", {"a": "int"}, ansi=True, zone="UTC")
-    Translated(duck='("a" + CAST(1 AS INTEGER))', type='int')
+    Translated(duck='add("a", CAST(1 AS INTEGER))', type='int')
     """
     names = {name.lower(): (name, type) for name, type in columns.items()}
     if len(names) != len(columns):
         raise NotTranslatable("columns whose names differ only in case")
     ctx = Context(ansi, zone, names, zone_offset(zone))
     done = _Generator(ctx).visit(parse(sql))
+    if done.type == "void":
+        raise NotTranslatable("NULL of no type")
     return Translated(done.sql, done.type)
 
 
@@ -175,10 +182,16 @@ class _Generator:
 
     def _fields(self, a: Typed, parts: Sequence[str]) -> Typed:
         for part in parts:
-            found = [f for f in fields_of_struct(a.type) if f[0] == part]
+            fields = fields_of_struct(a.type)
+            found = [f for f in fields if f[0].lower() == part.lower()]
             if len(found) != 1:
                 raise NotTranslatable(f"field {part} of {a.type}")
-            a = call((a,), f"struct_extract({a.sql}, {text_literal(part)})", found[0][1], nullable=True)
+            a = call(
+                (a,),
+                f"struct_extract({a.sql}, {text_literal(found[0][0])})",
+                found[0][1],
+                nullable=True,
+            )
         return a
 
     # --- operators --------------------------------------------------------------------------------
@@ -269,8 +282,10 @@ class _Generator:
         kind = type_of(node.to)
         inner = strip(node.this)
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            return literals.number(str(inner.this), kind) if _suffixed(inner, kind) else cast(
-                self.ctx, self.visit(inner), kind
+            return (
+                literals.number(str(inner.this), kind)
+                if _suffixed(inner, kind)
+                else cast(self.ctx, self.visit(inner), kind)
             )
         return cast(self.ctx, self.visit(inner), kind)
 
@@ -291,7 +306,7 @@ class _Generator:
 
 def _suffixed(literal: exp.Literal, kind: str) -> bool:
     """Whether a cast of bare digits is how the parser shows a suffix (``10L``, ``1.5D``)."""
-    return not str(literal.this).isdigit() or kind in DUCK and kind != "string" and kind != "boolean"
+    return not str(literal.this).isdigit() or kind in INTEGERS or kind in FRACTIONS
 
 
 def interval_parts(node: exp.Interval) -> tuple[str, str, str | None]:

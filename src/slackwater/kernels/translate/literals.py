@@ -17,7 +17,7 @@ _UNITS = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "S
 _ORDER = ("DAY", "HOUR", "MINUTE", "SECOND")
 _SPECIAL = {"nan": "NaN", "infinity": "Infinity", "-infinity": "-Infinity"}
 _POINT = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?$"
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?(Z)?)?$"
 )
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -70,11 +70,11 @@ def date(value: str) -> Typed:
 
 
 def instant(ctx: Context, value: str, type: str) -> Typed:
-    """``TIMESTAMP '...'`` in the session's zone, or ``TIMESTAMP_NTZ '...'``."""
+    """``TIMESTAMP '...'`` in the session's zone (or UTC: ``Z``), or ``TIMESTAMP_NTZ '...'``."""
     found = _POINT.match(value.strip())
     if found is None:
         raise NotTranslatable(f"{type} '{value}'")
-    year, month, day, hour, minute, second, fraction = found.groups()
+    year, month, day, hour, minute, second, fraction, utc = found.groups()
     micros = int((fraction or "0").ljust(6, "0"))
     try:
         at = dt.datetime(
@@ -84,8 +84,10 @@ def instant(ctx: Context, value: str, type: str) -> Typed:
     except ValueError:
         raise NotTranslatable(f"{type} '{value}'") from None
     ticks = (at - _EPOCH) // dt.timedelta(microseconds=1)
+    if utc and type != "timestamp":
+        raise NotTranslatable(f"{type} '{value}'")
     if type == "timestamp":
-        ticks -= ctx.fixed_offset("a timestamp without zone")
+        ticks -= 0 if utc else ctx.fixed_offset("a timestamp without zone")
         return Typed(f"make_timestamptz({ticks}::BIGINT)", type, ticks, True, nullable=False)
     return Typed(f"make_timestamp({ticks}::BIGINT)", type, ticks, True, nullable=False)
 

@@ -6,7 +6,7 @@ functions that differ in meaning (``CAST`` and ``TRY_CAST``, ``nvl`` and ``coale
 
 from __future__ import annotations
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
@@ -18,7 +18,7 @@ class Analysed(Spark):
 
     STRICT_CAST = True
 
-    class Parser(Spark.Parser):
+    class Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         STRICT_CAST = True
         FUNCTIONS: dict[str, object] = {}
         NO_PAREN_FUNCTIONS: dict[object, object] = {}
@@ -31,13 +31,12 @@ class Analysed(Spark):
 
 def parse(sql: str) -> exp.Expression:
     """The tree of one expression, parentheses removed."""
-    from sqlglot import parse_one
-
     try:
         tree = parse_one(sql, dialect=Analysed)
     except (SqlglotError, ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise NotTranslatable(f"not understood: {reason}") from None
+    assert isinstance(tree, exp.Expression)
     return strip(tree)
 
 

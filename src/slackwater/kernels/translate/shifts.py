@@ -81,9 +81,7 @@ def _column(
     return None
 
 
-def _same(
-    node: exp.Cast, columns: Mapping[str, str], kinds: Mapping[str, str], name: str
-) -> bool:
+def _same(node: exp.Cast, columns: Mapping[str, str], kinds: Mapping[str, str], name: str) -> bool:
     """Whether a cast changes nothing."""
     kind = kinds[name]
     return type_of(node.to) == (columns.get(name) if kind != "window" else "timestamp")

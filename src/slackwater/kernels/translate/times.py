@@ -222,7 +222,11 @@ def timestampdiff(ctx: Context, unit: str, a: Typed, b: Typed) -> Typed:
 def timestampadd(ctx: Context, unit: str, count: Typed, a: Typed) -> Typed:
     """A timestamp plus a constant number of units."""
     ticks = _TICKS.get(unit.lower())
-    if ticks is None or not isinstance(count.value, int) or a.type not in ("timestamp", "timestamp_ntz"):
+    if (
+        ticks is None
+        or not isinstance(count.value, int)
+        or a.type not in ("timestamp", "timestamp_ntz")
+    ):
         raise NotTranslatable(f"timestampadd({unit}, {count.sql}, {a.type})")
     if unit.lower() == "day" and a.type == "timestamp":
         ctx.fixed_offset("adding days")

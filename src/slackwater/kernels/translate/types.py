@@ -39,16 +39,6 @@ def decimal_of(type: str) -> Decimal | None:
     return Decimal(int(found.group(1)), int(found.group(2))) if found else None
 
 
-def is_interval(type: str) -> bool:
-    """Whether a type is a day-time interval."""
-    return type.startswith("interval ") and not re.search("year|month", type)
-
-
-def is_numeric(type: str) -> bool:
-    """Whether a type is a number."""
-    return type in INTEGERS or type in FRACTIONS or decimal_of(type) is not None
-
-
 def duck_type(type: str) -> str:
     """DuckDB's name of an atomic type."""
     number = decimal_of(type)

@@ -12,7 +12,7 @@ import typer
 
 from slackwater import __version__
 from slackwater.errors import SetupError, SlackwaterError
-from slackwater.surface.cli.terminal import complain, say
+from slackwater.surface.cli.terminal import complain, plain_interrupt, say
 
 FAILED, BAD_USAGE = 1, 2
 
@@ -71,6 +71,7 @@ def demo(
     from slackwater.surface.cli.spark import quiet_session
     from slackwater.surface.demo.packets import Scene
     from slackwater.surface.demo.play import play, prepare
+    from slackwater.surface.session import JAVA_OPTIONS
 
     try:
         prepare(output)
@@ -79,7 +80,9 @@ def demo(
         raise typer.Exit(BAD_USAGE) from None
     console = Console()
     say("starting Spark ...")
-    with quiet_session("slackwater-demo", output / "spark.log") as spark:
+    # For a run of seconds the JVM's first compiler is enough; the second would take a core for itself.
+    conf = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+    with quiet_session("slackwater-demo", output / "spark.log", conf) as spark, plain_interrupt():
         report = play(spark, output, Scene.of(seconds), console, seed=seed)
     console.print(f"packets, results, late rows: {output}/", soft_wrap=True, highlight=False)
     console.print(f"report: {report}", soft_wrap=True, highlight=False)

@@ -13,7 +13,7 @@ from typing import Any
 from slackwater.engine.clock import monotonic
 from slackwater.errors import SlackwaterError
 from slackwater.surface.cli.spark import quiet_session
-from slackwater.surface.cli.terminal import complain, say
+from slackwater.surface.cli.terminal import complain, plain_interrupt, say
 
 EXPECTED = (
     "define query(spark), which returns a writer (result.writeStream...), a list of writers or a stream; "
@@ -35,7 +35,7 @@ def run_file(path: Path, *, checkpoint: str | None, timeout: float | None) -> bo
             path=path,
         )
     path = path.absolute()
-    with _noticed() as started:
+    with noticed() as started:
         try:
             with _importable(path.parent):
                 module = runpy.run_path(str(path), run_name=path.stem)
@@ -64,7 +64,8 @@ def run_file(path: Path, *, checkpoint: str | None, timeout: float | None) -> bo
                     f"--checkpoint goes with query(spark), but '{path.name}' starts its queries itself",
                     hint="set checkpointLocation in the file, or define query(spark)",
                 )
-            return _wait(started, timeout)
+            with plain_interrupt():
+                return _wait(started, timeout)
         return _run_described(describe, path, started, checkpoint, timeout)
 
 
@@ -76,7 +77,7 @@ def _run_described(
     timeout: float | None,
 ) -> bool:
     log = Path(tempfile.gettempdir()) / f"slackwater-{path.stem}.log"
-    with quiet_session(path.stem, log) as spark:
+    with quiet_session(path.stem, log) as spark, plain_interrupt():
         try:
             start_described(describe(spark), path.stem, checkpoint, started)
         except NotAQuery:
@@ -125,7 +126,7 @@ def start_described(given: Any, name: str, checkpoint: str | None, started: list
 
 
 @contextlib.contextmanager
-def _noticed() -> Iterator[list[Any]]:
+def noticed() -> Iterator[list[Any]]:
     """Every query that is started meanwhile."""
     from slackwater.surface import start
 
@@ -163,7 +164,7 @@ def _wait(started: list[Any], timeout: float | None) -> bool:
             if not q.isActive:
                 q.awaitTermination()
     except KeyboardInterrupt:
-        say("stopped; the next run goes on from the checkpoint")
+        say("stopped")
     except Exception as error:
         _stop(started)
         complain(error)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def quiet_session(app: str, log: Path) -> Iterator[SparkSession]:
+def quiet_session(
+    app: str, log: Path, conf: dict[str, str] | None = None
+) -> Iterator[SparkSession]:
     """A session whose JVM writes its log to a file; stopped at the end if it was made here."""
     check_java()
     spark = active_session()
@@ -23,7 +25,7 @@ def quiet_session(app: str, log: Path) -> Iterator[SparkSession]:
         yield spark
         return
     with stderr_to(log):
-        spark = session(app)
+        spark = session(app, conf=conf)
     try:
         yield spark
     finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +36,22 @@ def complain(error: BaseException, *, file: Path | None = None) -> None:
         console.print(Text("".join(traceback.format_list(own)).rstrip()), soft_wrap=True)
     text = str(error).partition("\n\tat ")[0].partition("\nJVM stacktrace:")[0].strip()
     console.print(Text(f"{type(error).__name__}: {text}", style="red"), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def plain_interrupt() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt and does nothing else.
+
+    PySpark's handler would cancel the running batch too, so that the query fails before it can be stopped.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    saved = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, saved)
 
 
 @contextlib.contextmanager

@@ -73,7 +73,6 @@ class Scene:
     @classmethod
     def of(cls, seconds: float, rate: float = 6_000.0) -> Scene:
         """The usual story, told within ``seconds``."""
-        third = seconds / 3
         return cls(
             seconds,
             (
@@ -81,12 +80,12 @@ class Scene:
                 Router("main2", rate / 4, 8.0, 0.4, 2.5),
             ),
             (
-                Burst(0, 0.15 * seconds, 0.25 * seconds, 3 * rate, "10.0.7.7"),
-                Burst(1, 0.30 * seconds, 0.36 * seconds, 2 * rate, "10.0.9.9"),
-                Burst(0, 0.80 * seconds, 0.87 * seconds, 4 * rate, "10.0.8.8"),
+                Burst(0, 0.10 * seconds, 0.20 * seconds, 3 * rate, "10.0.7.7"),
+                Burst(1, 0.70 * seconds, 0.76 * seconds, 2 * rate, "10.0.9.9"),
+                Burst(0, 0.85 * seconds, 0.92 * seconds, 4 * rate, "10.0.8.8"),
             ),
             # Longer than the query waits for a silent router, so that it goes on without this one.
-            (1.3 * third, 1.3 * third + max(5.0, 0.2 * seconds)),
+            (0.25 * seconds, 0.25 * seconds + max(5.0, 0.2 * seconds)),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def render_report(location: str | Path, *, title: str | None = None) -> str:
     source = resources.files(__package__).joinpath("report.html.j2").read_text(encoding="utf-8")
     last = records[-1]
     return environment.from_string(source).render(
-        title=title or f"Slackwater: {Path(location).name}",
+        title=title or f"Slackwater: {', '.join(last['outputs'])}",
         version=slackwater.__version__,
         query_id=query.get("id", ""),
         span=f"{records[0]['timestamp'][:19].replace('T', ' ')} to {last['timestamp'][:19].replace('T', ' ')} UTC",
@@ -214,6 +214,8 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
     # Who holds the bound for a reason of its own has no colour: nobody, or those not seen yet.
     real = [n for n in names if n != "nobody" and not n.startswith("<")]
     colours: dict[str, int | None] = {n: i for i, n in enumerate(real)}
+    who = {"held by": p.holder, "idle": p.idle}
+    broad = replace(axis, width=2 * svg.WIDTH)
     return [
         Chart(
             f"Event time of {name}",
@@ -224,7 +226,8 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
         Chart(
             f"Who holds the bound of {name}",
             "the partition that is furthest behind, and those that are silent and not waited for",
-            Markup(svg.strips(axis, {"held by": p.holder, "idle": p.idle}, colours)),
+            # Drawn twice: for a page of two columns, which it spans, and for one of one.
+            Markup("".join(svg.strips(a, who, colours) for a in (broad, axis))),
             tuple((n, i) for i, n in enumerate(real[: svg.COLOURS])),
             wide=True,
         ),

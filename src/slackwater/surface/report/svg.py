@@ -24,6 +24,7 @@ class Axis:
     labels: Sequence[str]
     batches: Sequence[int]
     times: Sequence[str]
+    width: int = WIDTH
 
     @property
     def count(self) -> int:
@@ -142,7 +143,7 @@ def bars(axis: Axis, series: dict[str, Values], *, show: Format = short, unit: s
             base[i] += value
         parts.append(f'<path class="fill s{index % COLOURS}" d="{"".join(drawn)}"/>')
     parts.append(_hovers(axis, series, show, unit))
-    return _svg("".join(parts))
+    return _svg(axis, "".join(parts))
 
 
 def lines(
@@ -166,7 +167,7 @@ def lines(
                 f'<circle class="fill s{index % COLOURS}" cx="{_x(axis, i):.1f}" cy="{scale.y(v):.1f}" r="3"/>'
             )
     parts.append(_hovers(axis, series, show, ""))
-    return _svg("".join(parts))
+    return _svg(axis, "".join(parts))
 
 
 def strips(axis: Axis, rows: dict[str, Sequence[str]], colours: dict[str, int | None]) -> str:
@@ -180,7 +181,7 @@ def strips(axis: Axis, rows: dict[str, Sequence[str]], colours: dict[str, int | 
             f'<text class="axis" x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(title)}</text>'
         )
         parts.append(
-            f'<rect class="empty" x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="{STRIP}"/>'
+            f'<rect class="empty" x="{LEFT}" y="{y}" width="{axis.width - LEFT - RIGHT}" height="{STRIP}"/>'
         )
         for first, last, name in _segments(names):
             if not name:
@@ -200,16 +201,17 @@ def strips(axis: Axis, rows: dict[str, Sequence[str]], colours: dict[str, int | 
                     f'<text class="on" x="{x + 6:.1f}" y="{y + 13}" pointer-events="none">{escape(name)}</text>'
                 )
     parts.append(_bottom(axis, height))
-    return _svg("".join(parts), height)
+    return _svg(axis, "".join(parts), height)
 
 
 # ---- pieces ----
-def _svg(body: str, height: int = HEIGHT) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{body}</svg>'
+def _svg(axis: Axis, body: str, height: int = HEIGHT) -> str:
+    kind = "broad" if axis.width > WIDTH else "usual"
+    return f'<svg class="{kind}" viewBox="0 0 {axis.width} {height}" role="img">{body}</svg>'
 
 
 def _step(axis: Axis) -> float:
-    return (WIDTH - LEFT - RIGHT) / max(1, axis.count)
+    return (axis.width - LEFT - RIGHT) / max(1, axis.count)
 
 
 def _x(axis: Axis, index: int) -> float:
@@ -221,7 +223,7 @@ def _frame(axis: Axis, scale: Scale, show: Format) -> str:
     parts = []
     for tick in scale.ticks:
         y = scale.y(tick)
-        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{axis.width - RIGHT}"/>')
         parts.append(
             f'<text class="axis" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(show(tick))}</text>'
         )
@@ -230,7 +232,7 @@ def _frame(axis: Axis, scale: Scale, show: Format) -> str:
 
 def _bottom(axis: Axis, height: int) -> str:
     """Batch numbers and, below them, the time of day: as many as fit."""
-    every = max(1, math.ceil(axis.count / 8))
+    every = max(1, math.ceil(axis.count * 80 / axis.width))
     parts = []
     for i in range(0, axis.count, every):
         x = _x(axis, i)

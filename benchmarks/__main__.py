@@ -1,0 +1,41 @@
+"""``python -m benchmarks [windows|growth]``; without a name all of them."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import growth, windows
+
+BENCHMARKS = {"windows": windows.main, "growth": growth.main}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    found = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    found.add_argument("name", nargs="?", choices=[*BENCHMARKS, "all"], default="all")
+    found.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
+    found.add_argument("--cases", help="parts of case names, e.g. 2m-60s-5s,10m (windows)")
+    found.add_argument("--rounds", type=int, help="in place of each case's own number (windows)")
+    found.add_argument("--heap", default="4g", help="memory of the driver's JVM (default: 4g)")
+    found.add_argument("--no-memory", action="store_true", help="do not measure memory (windows)")
+    found.add_argument("--no-latency", action="store_true", help="do not measure latency (windows)")
+    found.add_argument(
+        "--readme", action="store_true", help="rewrite README's table, docs/benchmarks.md (windows)"
+    )
+    found.add_argument(
+        "--limit", type=float, default=180.0, help="seconds a point may take (growth)"
+    )
+    found.add_argument("--scratch", default=".bench", help="data and outputs (default: .bench)")
+    return found
+
+
+def main() -> None:
+    """Run what was asked for."""
+    options = parser().parse_args()
+    for name, run in BENCHMARKS.items():
+        if options.name in (name, "all"):
+            run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The translation by itself: names, types, guards and reasons, without Spark."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from slackwater.kernels.translate import NotTranslatable, translate
+from slackwater.kernels.translate.generator import zone_offset
+from slackwater.kernels.translate.types import fields_of_struct
+
+COLUMNS = {
+    "i": "int", "j": "int", "l": "bigint", "d": "double", "s": "string", "t": "timestamp",
+    "c": "decimal(10,2)", "b": "boolean", 'q"x': "int", "end": "int",
+    "w": "struct<start:timestamp,end:timestamp>", "deep": "struct<a:struct<`b c`:int>>",
+}  # fmt: skip
+
+
+def duck(sql: str, *, ansi: bool = True, zone: str = "UTC") -> str:
+    return translate(sql, COLUMNS, ansi=ansi, zone=zone).duck
+
+
+def kind(sql: str) -> str:
+    return translate(sql, COLUMNS, ansi=True, zone="UTC").type
+
+
+def value(sql: str, *, ansi: bool = True) -> object:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        row = connection.execute(f"SELECT {duck(sql, ansi=ansi)}").fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_names_are_quoted() -> None:
+    assert duck('`q"x`') == '"q""x"'
+    assert duck("`END`") == '"end"'
+    assert duck("`w`.`end`") == "struct_extract(\"w\", 'end')"
+    assert duck("`deep`.`a`.`b c`") == "struct_extract(struct_extract(\"deep\", 'a'), 'b c')"
+
+
+def test_struct_fields() -> None:
+    assert fields_of_struct(
+        "struct<a:int,`b c`:struct<x:decimal(3,1),y:map<int,string>>,d:date>"
+    ) == [
+        ("a", "int"),
+        ("b c", "struct<x:decimal(3,1),y:map<int,string>>"),
+        ("d", "date"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "type"),
+    [
+        ("(`c` + `c`)", "decimal(11,2)"),
+        ("(`c` * `c`)", "decimal(21,4)"),
+        ("(`c` % CAST(3 AS DECIMAL(1,0)))", "decimal(3,2)"),
+        ("CEIL(`c`)", "decimal(9,0)"),
+        ("round(`c`, 1)", "decimal(10,1)"),
+        ("0.05BD", "decimal(2,2)"),
+        ("-12.50BD", "decimal(4,2)"),
+        ("10L", "bigint"),
+        ("1Y", "tinyint"),
+        ("coalesce(NULL, `i`)", "int"),
+    ],
+)
+def test_types(sql: str, type: str) -> None:
+    assert kind(sql) == type
+
+
+def test_right_side_is_not_evaluated_where_the_left_decides() -> None:
+    assert value("((1 = 2) AND ((1 div 0L) = 1L))".replace("(1 div", "(1L div")) is False
+    assert value("((1 = 1) OR ((1L div 0L) = 1L))") is True
+    assert value("(CAST(NULL AS BIGINT) + (1L div 0L))") is None
+    with pytest.raises(duckdb.Error, match="DIVIDE_BY_ZERO"):
+        value("((1 = 1) AND ((1L div 0L) = 1L))")
+
+
+def test_overflow_follows_the_mode() -> None:
+    with pytest.raises(duckdb.Error):
+        value("(2147483647 + 1)")
+    assert value("(2147483647 + 1)", ansi=False) == -2147483648
+    assert value("(9223372036854775807L * 2L)", ansi=False) == -2
+    assert value("(1.0D / 0.0D)", ansi=False) is None
+
+
+def test_a_constant_in_utc_needs_no_zone() -> None:
+    assert "1704067200000000" in duck("TIMESTAMP '2024-01-01 00:00:00Z'", zone="Europe/Berlin")
+    assert "1704047400000000" in duck("TIMESTAMP '2024-01-01 00:00:00'", zone="+05:30")
+
+
+def test_text_literals_are_escaped() -> None:
+    assert value("'it\\'s \\\\ \"x\"'") == 'it\'s \\ "x"'
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("upper(`s`)", "upper"),
+        ("`nothere`", "nothere"),
+        ("(`i` + `l`)", "int"),
+        ("CAST(`d` AS STRING)", "double to string"),
+        ("TRY_CAST(`s` AS INT)", "string to int"),
+        ("date_trunc('HOUR', `t`)", "Europe/Berlin"),
+        ("(`c` / `c`)", "'/'"),
+        ("RLIKE(`s`, 'a.*$')", "rlike"),
+        ("(`t` - `t`)", "timestamp"),
+        ("foo(", "not understood"),
+        ("(`w` = `w`)", "struct"),
+        ("CAST(5 AS DATE)", "int to date"),
+        ("NULL", "NULL"),
+        ("TIMESTAMP '2024-01-01 00:00:00'", "Europe/Berlin"),
+    ],
+)
+def test_reasons(sql: str, reason: str) -> None:
+    with pytest.raises(NotTranslatable, match=reason.replace("(", "\\(")):
+        duck(sql, zone="Europe/Berlin")
+
+
+def test_columns_that_differ_in_case_only() -> None:
+    with pytest.raises(NotTranslatable):
+        translate("`a`", {"a": "int", "A": "int"}, ansi=True, zone="UTC")
+
+
+def test_long_guards_are_refused_not_exploded() -> None:
+    sql = "`l`"
+    for _ in range(12):
+        sql = f"(`l` div ({sql} div `l`))"
+    with pytest.raises(NotTranslatable, match="too long"):
+        duck(sql)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [("UTC", 0), ("Z", 0), ("Etc/UTC", 0), ("+05:30", 5.5), ("-08:00", -8), ("GMT+1", 1), ("UTC-3", -3),
+     ("Europe/Berlin", None), ("America/Los_Angeles", None), ("Etc/GMT+5", None)],
+)  # fmt: skip
+def test_zone_offsets(zone: str, hours: float | None) -> None:
+    assert zone_offset(zone) == (None if hours is None else hours * 3_600_000_000)

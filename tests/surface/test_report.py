@@ -1,0 +1,191 @@
+"""The report and the progress log it is made from."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.engine import history
+from slackwater.errors import CheckpointError
+from slackwater.surface.report import render_report, series, svg
+from tests.surface.history_records import checkpoint, record
+
+FINITE = st.floats(-1e12, 1e12, allow_nan=False)
+
+
+class Tags(HTMLParser):
+    """Checks that tags are balanced, and collects them with their attributes."""
+
+    VOID = {"meta", "br", "hr"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parsed(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    return tags
+
+
+# ---- the log ----
+def test_what_was_appended_is_read(tmp_path: Path):
+    root = checkpoint(tmp_path, []) / "slackwater"
+    for batch in (3, 4, 9):
+        assert history.append(root, record(batch))
+    assert [r["batchId"] for r in history.read(tmp_path)] == [3, 4, 9]
+    assert history.read(tmp_path)[0] == record(3)
+
+
+def test_a_torn_line_costs_only_itself(tmp_path: Path):
+    folder = checkpoint(tmp_path, [record(1)])
+    log = folder / "slackwater" / history.NAME
+    log.write_bytes(log.read_bytes() + b'{"batchId": 2, "num')
+    assert history.append(folder / "slackwater", record(3))
+    assert [r["batchId"] for r in history.read(folder)] == [1, 3]
+
+
+def test_the_log_is_bounded_and_keeps_the_newest(tmp_path: Path):
+    root = checkpoint(tmp_path, []) / "slackwater"
+    for batch in range(200):
+        history.append(root, record(batch), max_bytes=20_000)
+    size = sum(
+        (root / n).stat().st_size for n in (history.NAME, history.OLDER) if (root / n).exists()
+    )
+    assert size < 2 * 20_000 + 3_000
+    batches = [r["batchId"] for r in history.read(tmp_path)]
+    assert batches == list(range(batches[0], 200)) and len(batches) >= 10
+
+
+def test_a_log_that_cannot_be_written_fails_nothing(tmp_path: Path):
+    assert history.append(tmp_path / "missing", record(1)) is False
+    assert history.append(tmp_path, {"batchId": object()}) is False
+
+
+def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path):
+    with pytest.raises(CheckpointError) as raised:
+        history.read(tmp_path)
+    assert raised.value.getCondition() == "NO_CHECKPOINT"
+
+
+# ---- the page ----
+def test_the_page_needs_nothing_else(tmp_path: Path):
+    page = render_report(checkpoint(tmp_path, [record(i) for i in range(30)]))
+    tags = parsed(page)
+    assert not re.search(r"https?:|//[a-z]|@import|url\(", page)
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in tags.seen}
+    assert not any(name in ("src", "href") for _, attributes in tags.seen for name in attributes)
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_page_shows_the_final_numbers_and_the_tree(tmp_path: Path):
+    page = render_report(checkpoint(tmp_path, [record(i) for i in range(30)]))
+    for text in ("1,029", "main2", "aggregate by [srcIP]", "Event time of packets.ts", "79 rows"):
+        assert text in page
+    assert page.count("<svg") == 10  # the strips twice, for wide and narrow pages
+
+
+def test_names_are_escaped(tmp_path: Path):
+    evil = "<script>alert(1)</script>"
+    streams = {evil: record(1)["streams"]["packets"]}
+    streams[evil]["bounds"]["ts"]["holder"] = "<b>&"
+    page = render_report(checkpoint(tmp_path, [record(1, streams=streams)], outputs={evil: [evil]}))
+    parsed(page)
+    assert "<script>" not in page and "<b>&<" not in page
+
+
+def test_a_long_history_gives_a_page_of_the_usual_size(tmp_path: Path):
+    page = render_report(checkpoint(tmp_path, [record(i) for i in range(5_000)]))
+    assert len(page) < 2_000_000
+    assert page.count('class="hover"') <= 8 * series.BINS
+
+
+@pytest.mark.parametrize("count", [1, 2, 239, 240, 241, 5_000])
+def test_bins_hold_every_batch_once(count: int):
+    records = [{"batchId": i} for i in range(count)]
+    points = series.bins(records)
+    assert [r for p in points for r in p.records] == records
+    assert len(points) <= series.BINS
+
+
+def test_one_batch_without_rows_is_enough(tmp_path: Path):
+    empty = record(0)
+    bound = empty["streams"]["packets"]["bounds"]["ts"]
+    bound.update(bound=None, ticks=None, newest=None, behind=None, holder=None)
+    empty["operators"] = {}
+    parsed(render_report(checkpoint(tmp_path, [empty])))
+
+
+def test_integer_times_and_ended_streams_are_shown(tmp_path: Path):
+    records = []
+    for batch in range(5):
+        made = record(batch)
+        made["streams"]["packets"]["bounds"]["ts"].update(
+            newest=100 + batch, bound=90 + batch, ticks=90 + batch, behind=10, holder=""
+        )
+        records.append(made)
+    last = record(5, final=True)
+    last["streams"]["packets"]["bounds"]["ts"].update(
+        bound="end", newest=104, behind=None, holder=None
+    )
+    page = render_report(checkpoint(tmp_path, [*records, last]))
+    parsed(page)
+    assert "<td>104</td><td>end</td>" in page and "the stream itself" in page
+
+
+def test_no_batch_yet_says_so(tmp_path: Path):
+    with pytest.raises(CheckpointError) as raised:
+        render_report(checkpoint(tmp_path, []))
+    assert raised.value.getCondition() == "NO_HISTORY"
+
+
+def test_what_a_running_total_grew_adds_up_to_it():
+    records = [record(i) for i in range(700)]
+    grown = series.increments(
+        series.bins(records), lambda r: r["streams"]["packets"]["totalLate"]["ts"]
+    )
+    assert sum(g or 0 for g in grown) == records[-1]["streams"]["packets"]["totalLate"]["ts"]
+
+
+# ---- the drawing ----
+@given(st.lists(FINITE, min_size=1, max_size=20), st.booleans())
+def test_a_scale_holds_its_values_between_its_first_and_last_tick(values: list[float], zero: bool):
+    scale = svg.linear(values, from_zero=zero)
+    slack = 1e-6 * (scale.high - scale.low)
+    assert scale.ticks[0] == scale.low and scale.ticks[-1] == scale.high
+    assert 2 <= len(scale.ticks) <= 8
+    assert all(scale.low - slack <= v <= scale.high + slack for v in values)
+
+
+@given(st.lists(st.floats(0, 4e9, allow_nan=False), min_size=1, max_size=20))
+def test_a_clock_scale_has_ticks_at_round_times(values: list[float]):
+    scale = svg.clock(values)
+    assert all(scale.low <= v <= scale.high for v in values)
+    assert 2 <= len(scale.ticks) <= 8
+
+
+def test_stacked_bars_reach_the_sum():
+    axis = svg.Axis(["a"], [0], ["12:00:00"])
+    drawing = svg.bars(axis, {"x": [30.0], "y": [10.0]})
+    scale = svg.linear([40.0])
+    assert f"V{scale.y(40):.1f}" in drawing and f"V{scale.y(30):.1f}" in drawing
