@@ -13,6 +13,11 @@ Table = tuple[Sequence[str], list[list[Any]]]
 Shape = Callable[[Sequence[str], Sequence[Sequence[Any]]], str]
 
 
+def _small(found: dict[str, Any]) -> bool:
+    """Whether the run was too small to be judged."""
+    return bool(found["settings"]["quick"])
+
+
 def throughput(found: dict[str, Any]) -> Table:
     """A line per case and source of ours."""
     head = (
@@ -25,7 +30,7 @@ def throughput(found: dict[str, Any]) -> Table:
             if ours is None or native is None:
                 continue
             compared, target = ours["against_native"], case["targets"].get(source)
-            small = bool(found["settings"]["quick"])
+            small = _small(found)
             lines.append(
                 [
                     f"{LABELS[source]}, {case['batch_rows'] / 1e6:g} M, {case['window']}",
@@ -91,10 +96,7 @@ def memory(found: dict[str, Any]) -> Table:
     )
     lines = []
     for item in found.get("memory", []):
-        native = next(
-            (i for i in found["memory"] if i["case"] == item["case"] and i["contender"] == NATIVE),
-            None,
-        )
+        native = _native_peak(found, item)
         programs = item["by_program"]
         java = programs.get("java", 0)
         line = [
@@ -107,9 +109,14 @@ def memory(found: dict[str, Any]) -> Table:
             line += ["", ""]
         else:
             share = item["pss"] / native["pss"]
-            line += [f"{share:.0%}", verdict(share, 1.0, least=False)]
+            line += [f"{share:.0%}", "-" if _small(found) else verdict(share, 1.0, least=False)]
         lines.append(line)
     return head, lines
+
+
+def _native_peak(found: dict[str, Any], item: dict[str, Any]) -> dict[str, Any] | None:
+    same = (i for i in found["memory"] if i["case"] == item["case"])
+    return next((i for i in same if i["contender"] == NATIVE), None)
 
 
 def latency(found: dict[str, Any]) -> Table:
@@ -119,7 +126,7 @@ def latency(found: dict[str, Any]) -> Table:
     taken = found.get("latency", {})
     for name, seconds in taken.items():
         met = ""
-        if name != NATIVE and NATIVE in taken:
+        if name != NATIVE and NATIVE in taken and not _small(found):
             met = verdict(median(seconds), median(taken[NATIVE]), least=False)
         lines.append(
             [LABELS[name], *(f"{f(seconds) * 1000:.0f} ms" for f in (median, min, max)), met]
@@ -184,8 +191,8 @@ def terminal(found: dict[str, Any]) -> str:
 
 
 def misses(found: dict[str, Any]) -> list[str]:
-    """A sentence for each target that was missed, with the largest part of our time."""
-    if found["settings"]["quick"]:
+    """A sentence for each target that was missed, with the largest part of what it was missed by."""
+    if _small(found):
         return ["A quick run: the sizes are too small for the targets to mean anything."]
     said = []
     for case in found["cases"]:
@@ -201,6 +208,20 @@ def misses(found: dict[str, Any]) -> list[str]:
                 f"{seconds * 1000:.0f} ms are `{part}`"
                 + (f" (stages: {stages})." if stages else ".")
             )
+    for item in found.get("memory", []):
+        native = _native_peak(found, item)
+        if native is None or item["pss"] <= native["pss"]:
+            continue
+        java = item["by_program"].get("java", 0) - native["by_program"].get("java", 0)
+        said.append(
+            f"{LABELS[item['contender']]}, {item['case']}: {size(item['pss'] - native['pss'])} more memory than "
+            f"native; of it {size(java)} in the JVM, the rest in Python."
+        )
+    taken = found.get("latency", {})
+    for name in (ROWS, SPLITS):
+        if name in taken and median(taken[name]) > median(taken[NATIVE]):
+            later = median(taken[name]) - median(taken[NATIVE])
+            said.append(f"{LABELS[name]}: {later * 1000:.0f} ms later than native to a result.")
     return said
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,3 +35,17 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@lru_cache(maxsize=1)
+def _progress_validator() -> Any:
+    jsonschema = pytest.importorskip("jsonschema")
+    path = Path(__file__).parent.parent / "docs" / "progress.schema.json"
+    return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+
+
+def check_progress(record: dict[str, Any]) -> None:
+    """Fail unless a progress record is what ``docs/progress.schema.json`` says."""
+    record = json.loads(json.dumps(record))  # as a program that reads it from a file sees it
+    errors = [f"{e.json_path}: {e.message}" for e in _progress_validator().iter_errors(record)]
+    assert not errors, "\n".join(errors)

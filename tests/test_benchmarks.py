@@ -282,8 +282,11 @@ def _found(seconds: float) -> dict[str, Any]:
 def test_the_report_says_what_was_met_and_what_was_missed():
     good, bad = _found(1.0), _found(2.0)
     assert "| split source, 2 M, 60 s / 5 s | 500 k | 2.0 M | 4.0x |" in report.readme(good)
-    assert report.misses(good) == []
-    (line,) = report.misses(bad)
+    assert report.misses({**good, "memory": []}) == []
+    line, more = report.misses(bad)
+    assert "100 MB more memory" in more
+    late = {**good, "memory": [], "latency": {NATIVE: [1.0], ROWS: [1.2]}}
+    assert report.misses(late) == ["row source: 200 ms later than native to a result."]
     assert "2.0x where 2.7x was the target" in line and "1500 ms are `job`" in line
     text = report.document(bad)
     assert "missed by 26%" in text  # 2.0 of 2.7
@@ -297,4 +300,4 @@ def test_the_report_says_what_was_met_and_what_was_missed():
 def test_a_quick_run_judges_nothing():
     found = _found(2.0)
     found["settings"]["quick"] = True
-    assert "missed" not in tables.plain(*report.throughput(found))
+    assert "missed" not in report.terminal(found)

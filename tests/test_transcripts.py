@@ -10,6 +10,7 @@ import yaml
 
 from slackwater.errors import AnalysisError
 from slackwater.testing.transcripts import Observed, Transcript, load, oracle, parse, run
+from tests.conftest import check_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def test_spark(path: Path, splits: bool, spark: SparkSession) -> None:
     from slackwater.testing.spark_executor import spark_executor
 
     # Another number of partition groups after each crash.
-    run(load(path), spark_executor(spark, splits=splits, groups=(2, 3, 1)))
+    run(load(path), spark_executor(spark, splits=splits, groups=(2, 3, 1), check=check_progress))
 
 
 # --- the runner itself can fail ----------------------------------------------------------------------

@@ -35,7 +35,7 @@ def ticks_sql(time: TimeColumn) -> str:
     """DuckDB expression of a progressing column's time in ticks."""
     name = quote(time.name)
     if time.kind == "window":
-        return f"({name}.\"end\" - 1)" if time.integer else f"(epoch_us({name}.\"end\") - 1)"
+        return f'({name}."end" - 1)' if time.integer else f'(epoch_us({name}."end") - 1)'
     return f"CAST({name} AS BIGINT)" if time.kind == "long" else f"epoch_us({name})"
 
 
@@ -159,9 +159,7 @@ class Delivery:
         name = f"{self.batch.prefix('part')}-{self.task}-{os.urandom(4).hex()}.parquet"
         path = FilePath(folder) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(
-            table, path, compression=self.batch.settings.compression, store_schema=False
-        )
+        pq.write_table(table, path, compression=self.batch.settings.compression, store_schema=False)
         with open(path, "rb") as written:
             os.fsync(written.fileno())
         failpoints.hit("task.output.after", self.batch.failpoints)

@@ -22,8 +22,9 @@ from slackwater.kernels.column_engine import quote
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Late, Source
 from slackwater.model.schema import Expr
+from slackwater.model.time import TimeColumn
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
-from slackwater.semantics.summary import PartitionSummary, SourceSummary
+from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
 PASS = "__sw_pass"
 PART = "__sw_part"
@@ -72,7 +73,7 @@ class Dialect:
         """An expression."""
         return str(expr.duck) if self.duck else expr.sql
 
-    def ticks(self, time) -> str:  # type: ignore[no-untyped-def]
+    def ticks(self, time: TimeColumn) -> str:
         """Ticks of a progressing column."""
         if self.duck:
             return ticks_sql(time)
@@ -81,42 +82,92 @@ class Dialect:
 
     def number(self, values: Sequence[int], at: int) -> str:
         """A number that changes from batch to batch. Spark would put a literal into generated code and
-        compile it anew; an element of an array, at an index that is not constant, stays data."""
+        compile it anew; an element of an array, at an index that is not constant, stays data.
+        """
         if self.duck:
             return str(values[at])
         items = ", ".join(f"{v}L" for v in values)
         return f"array({items})[CAST(__src * 0 AS INT) + {at}]"
 
+    def without(self, column: str) -> str:
+        """All columns but one."""
+        return f"* EXCLUDE ({column})" if self.duck else f"* EXCEPT ({column})"
 
-def relation(batch: Batch, fused: Fused, base: str, dialect: Dialect) -> str:
-    """The rows of ``base`` through the path's steps, with ``__sw_*`` columns carried along."""
+
+def query(
+    batch: Batch, fused: Fused, base: str, dialect: Dialect
+) -> tuple[list[str], list[str], str]:
+    """(group columns, aggregate columns, relation) of the fused query, as SQL items.
+
+    Group columns: keys, pane (null: the row only counts), the source's partition, and per time column a
+    verdict (1 late, 2 implausibly far ahead, 0 neither, null without a time), so that the counts of the
+    groups are the counts of the verdicts.
+    """
+    node, spec = fused.operator.node, fused.operator.spec
+    assert isinstance(node, Aggregate) and spec is not None
+    source, path = fused.source, fused.path
+    at = next(i for i, t in enumerate(source.times) if t.name == path.time)
+    picky = path.has_filter or source.late != "admit"
+    ticks = f"__sw_t{at}" if not path.shift else f"(__sw_t{at} + {path.shift})"
+    if picky:
+        ticks = f"CASE WHEN {PASS} THEN {ticks} END"
+    groups = [
+        f"{_guard(dialect.text(k.expr), path.has_filter)} AS _k{i}" for i, k in enumerate(node.keys)
+    ]
+    groups.append(f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck)} AS _pane")
+    if source.partition is not None:
+        groups.append(f"{PART} AS _part")
+    groups.extend(f"__sw_v{i} AS _verdict{i}" for i in range(len(source.times)))
+    items: list[str] = []
+    for primitive in spec.primitives:
+        guarded = _guarded(primitive, path.has_filter)
+        if dialect.duck:
+            items.extend(partials.duck_partials(guarded))
+        else:
+            items.extend(f"{sql} AS {name}" for name, sql in partials.spark_partials(guarded) or ())
+    items.append("count(1) AS _n")
+    for i in range(len(source.times)):
+        items += [f"max(__sw_t{i}) AS _hi{i}", f"min(__sw_t{i}) AS _lo{i}"]
+    return groups, items, _relation(batch, fused, base, dialect, at if picky else None)
+
+
+def _relation(batch: Batch, fused: Fused, base: str, dialect: Dialect, passing: int | None) -> str:
+    """The rows of ``base`` through the path's steps, with ``__sw_*`` columns carried along.
+
+    ``passing`` is the time column that decides whether a row may pass at all, if some may not.
+    """
     source = fused.source
     numbers = _numbers(batch, fused)
-    items = ["*"]
-    carried = [PASS]
-    for i, time in enumerate(source.times):
-        items.append(f"{dialect.ticks(time)} AS __sw_t{i}")
-        carried.append(f"__sw_t{i}")
+    times = range(len(source.times))
+    items = [f"{dialect.ticks(t)} AS __sw_t{i}" for i, t in enumerate(source.times)]
+    carried = [f"__sw_t{i}" for i in times] + [f"__sw_v{i}" for i in times]
     if source.partition is not None:
-        items.append(f"coalesce(CAST({dialect.name(source.partition)} AS {_text_type(dialect)}), '') AS {PART}")
+        kind = "VARCHAR" if dialect.duck else "STRING"
+        column = dialect.name(source.partition)
+        items.append(f"coalesce(CAST({column} AS {kind}), '') AS {PART}")
         carried.append(PART)
-    at = next(i for i, t in enumerate(source.times) if t.name == fused.path.time)
-    on = f"__sw_t{at}"
-    condition = f"{on} IS NOT NULL"
-    if source.late != "admit":
-        condition = f"coalesce({on} >= {dialect.number(numbers, at)}, FALSE)"
     if not dialect.duck:
         carried.append("__src")
-    sql = f"SELECT {', '.join(items)} FROM ({base}) AS r0"
-    sql = f"SELECT *, {condition} AS {PASS} FROM ({sql}) AS r1"
+    sql = f"SELECT *, {', '.join(items)} FROM ({base}) AS r0"
+    verdicts = [
+        f"CASE WHEN __sw_t{i} < {dialect.number(numbers, i)} THEN 1 "
+        f"WHEN __sw_t{i} > {dialect.number(numbers, len(times) + i)} THEN 2 "
+        f"WHEN __sw_t{i} IS NOT NULL THEN 0 END AS __sw_v{i}"
+        for i in times
+    ]
+    sql = f"SELECT *, {', '.join(verdicts)} FROM ({sql}) AS r1"
+    if passing is not None:
+        allowed = "1" if source.late != "admit" else "-1"
+        sql = (
+            f"SELECT *, coalesce(__sw_v{passing} <> {allowed}, FALSE) AS {PASS} FROM ({sql}) AS r2"
+        )
+        carried.append(PASS)
     filtered = False
     for n, step in enumerate(fused.path.steps):
         if step.condition is not None:
-            test = dialect.text(step.condition)
             # A later filter must not be evaluated for rows that an earlier one dropped.
-            guarded = f"CASE WHEN {PASS} THEN coalesce({test}, FALSE) ELSE FALSE END"
-            rest = "* EXCLUDE (" + PASS + ")" if dialect.duck else f"* EXCEPT ({PASS})"
-            sql = f"SELECT {rest}, {guarded} AS {PASS} FROM ({sql}) AS s{n}"
+            test = f"CASE WHEN {PASS} THEN coalesce({dialect.text(step.condition)}, FALSE) ELSE FALSE END"
+            sql = f"SELECT {dialect.without(PASS)}, {test} AS {PASS} FROM ({sql}) AS s{n}"
             filtered = True
         else:
             columns = [
@@ -125,55 +176,6 @@ def relation(batch: Batch, fused: Fused, base: str, dialect: Dialect) -> str:
             ]
             sql = f"SELECT {', '.join([*columns, *carried])} FROM ({sql}) AS s{n}"
     return sql
-
-
-def query(batch: Batch, fused: Fused, base: str, dialect: Dialect) -> tuple[list[str], list[str], str]:
-    """(group columns, aggregate columns, relation) of the fused query, as SQL items."""
-    operator, source = fused.operator, fused.source
-    node, spec = operator.node, operator.spec
-    assert isinstance(node, Aggregate) and spec is not None
-    filtered = fused.path.has_filter
-    time = next(t for t in node.child.times if t.name == operator.on)
-    ticks = f"CASE WHEN {PASS} THEN {dialect.ticks(time)} END"
-    width, origin = spec.panes.size, spec.window.origin
-    shifted = f"({ticks} - {origin})"
-    if dialect.duck:
-        pane = f"CAST(({shifted} - (({shifted} % {width}) + {width}) % {width}) // {width} AS BIGINT)"
-    else:
-        pane = f"CAST(({shifted} - pmod({shifted}, {width}L)) div {width}L AS BIGINT)"
-    groups = [
-        f"{_guard(dialect.text(k.expr), filtered)} AS _k{i}" for i, k in enumerate(node.keys)
-    ]
-    groups.append(f"{pane} AS _pane")
-    if source.partition is not None:
-        groups.append(f"{PART} AS _part")
-    items: list[str] = []
-    for primitive in spec.primitives:
-        guarded = _guarded(primitive, filtered)
-        if dialect.duck:
-            items.extend(partials.duck_partials(guarded))
-        else:
-            items.extend(f"{sql} AS {name}" for name, sql in partials.spark_partials(guarded) or ())
-    items.extend(_measures(batch, fused, dialect))
-    return groups, items, relation(batch, fused, base, dialect)
-
-
-def _measures(batch: Batch, fused: Fused, dialect: Dialect) -> list[str]:
-    numbers = _numbers(batch, fused)
-    count = len(fused.source.times)
-    items = ["count(*) AS _n"]
-    for i in range(count):
-        t = f"__sw_t{i}"
-        late, limit = dialect.number(numbers, i), dialect.number(numbers, count + i)
-        plausible = f"CASE WHEN {t} <= {limit} THEN {t} END"
-        items += [
-            f"max({plausible}) AS _hi{i}",
-            f"min({plausible}) AS _lo{i}",
-            f"count(CASE WHEN {t} < {late} THEN 1 END) AS _late{i}",
-            f"count(CASE WHEN {t} > {limit} THEN 1 END) AS _future{i}",
-            f"count({t}) AS _times{i}",
-        ]
-    return items
 
 
 def _numbers(batch: Batch, fused: Fused) -> list[int]:
@@ -200,25 +202,29 @@ def deliver_fused(task: SourceTask, table: pa.Table, *, from_spark: bool) -> Non
 def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
     if "_part" not in table.column_names:
         table = table.append_column("_part", pa.array([""] * table.num_rows, pa.string()))
-    wanted = [("_n", "sum")]
-    for i in range(len(fused.settings)):
-        wanted += [
-            (f"_hi{i}", "max"), (f"_lo{i}", "min"), (f"_late{i}", "sum"),
-            (f"_future{i}", "sum"), (f"_times{i}", "sum"),
-        ]  # fmt: skip
-    grouped = table.group_by("_part", use_threads=False).aggregate(wanted).to_pylist()
-    columns: dict[str, dict[str, PartitionSummary]] = {s.column: {} for s in fused.settings}
-    late = {s.column: 0 for s in fused.settings}
-    null = {s.column: 0 for s in fused.settings}
-    rows = 0
-    for part in grouped:
-        rows += part["_n_sum"]
-        for i, s in enumerate(fused.settings):
-            columns[s.column][part["_part"]] = PartitionSummary(
-                part["_n_sum"], part[f"_hi{i}_max"], part[f"_lo{i}_min"], part[f"_future{i}_sum"]
+    columns: dict[str, dict[str, PartitionSummary]] = {}
+    late: dict[str, int] = {}
+    null: dict[str, int] = {}
+    for i, setting in enumerate(fused.settings):
+        wanted = [("_n", "sum"), (f"_hi{i}", "max"), (f"_lo{i}", "min")]
+        grouped = table.group_by(["_part", f"_verdict{i}"], use_threads=False).aggregate(wanted)
+        parts: dict[str, list[PartitionSummary]] = {}
+        late[setting.column] = null[setting.column] = 0
+        for row in grouped.to_pylist():
+            n, verdict = row["_n_sum"], row[f"_verdict{i}"]
+            far = verdict == 2
+            parts.setdefault(row["_part"], []).append(
+                PartitionSummary(
+                    n,
+                    None if far else row[f"_hi{i}_max"],
+                    None if far else row[f"_lo{i}_min"],
+                    n if far else 0,
+                )
             )
-            late[s.column] += part[f"_late{i}_sum"]
-            null[s.column] += part["_n_sum"] - part[f"_times{i}_sum"]
+            late[setting.column] += n if verdict == 1 else 0
+            null[setting.column] += n if verdict is None else 0
+        columns[setting.column] = {p: merge_partition(s, 0) for p, s in parts.items()}
+    rows = pc.sum(table["_n"]).as_py() or 0
     return SourceSummary(columns, rows, late, null)
 
 
@@ -235,7 +241,3 @@ def _guarded(primitive: Primitive, filtered: bool) -> Primitive:
         for a in primitive.args
     )
     return replace(primitive, args=args)
-
-
-def _text_type(dialect: Dialect) -> str:
-    return "VARCHAR" if dialect.duck else "STRING"

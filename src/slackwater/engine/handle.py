@@ -62,7 +62,7 @@ class StreamingQuery:
                 self._loop.final = True
                 self._spark = self._start(self._loop, True)
                 self._spark.awaitTermination()
-        except BaseException as error:  # noqa: BLE001 - handed to the user by awaitTermination
+        except BaseException as error:
             self._error = self._own_error(error)
         finally:
             self._checkpoint.release()
@@ -177,9 +177,9 @@ class StreamingQuery:
         started = monotonic()
         while self.isActive:
             last = manifests.last(self._checkpoint)
-            published = last is not None and (
-                self._checkpoint.published / f"{last.batch:012d}"
-            ).exists()
+            published = (
+                last is not None and (self._checkpoint.published / f"{last.batch:012d}").exists()
+            )
             if last is not None and last.flushes >= number and published:
                 return
             if timeout is not None and monotonic() - started > timeout:

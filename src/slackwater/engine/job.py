@@ -132,7 +132,9 @@ def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
     assert spec is not None
     node = fused.operator.node
     child_time = next(t for t in node.children[0].times if t.name == fused.operator.on)
-    if child_time.kind == "timestamp_ntz" or any(spark_partials(p) is None for p in spec.primitives):
+    if child_time.kind == "timestamp_ntz" or any(
+        spark_partials(p) is None for p in spec.primitives
+    ):
         return None
     return fused
 

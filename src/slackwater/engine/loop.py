@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine import failpoints, history, manifest as manifests
+from slackwater.engine import failpoints, history
+from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, monotonic, wall_micros
@@ -29,8 +30,8 @@ from slackwater.engine.progress_step import bounds_of, new_progress
 from slackwater.engine.records import progress_record
 from slackwater.engine.runs import regroup, sweep
 from slackwater.errors import CheckpointError
-from slackwater.semantics.bounds import END
 from slackwater.model.time import iso
+from slackwater.semantics.bounds import END
 from slackwater.semantics.lateness import late_row_error
 from slackwater.semantics.progress import SourceState
 from slackwater.sinks.base import Sink

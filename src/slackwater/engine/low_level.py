@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,10 +60,13 @@ class SourceTask:
     # ---- rows ----
     def rows(self, table: pa.Table, ready: dict[int, pa.Table] | None = None) -> None:
         """Take a chunk of raw rows. ``ready`` has the rows of paths that Spark evaluated already:
-        per path a table in step with ``table`` whose last column ``_pass`` is its filter."""
+        per path a table in step with ``table`` whose last column ``_pass`` is its filter.
+        """
         n = table.num_rows
         data = self._data_mask(table)
-        judged = [self._judge(table, t, s) for t, s in zip(self.source.times, self.settings, strict=True)]
+        judged = [
+            self._judge(table, t, s) for t, s in zip(self.source.times, self.settings, strict=True)
+        ]
         self.summaries.append(self._summarise(table, data, judged))
         if self.source.late == "raise":
             self._sample(table, data, judged)
@@ -74,7 +77,7 @@ class SourceTask:
                 rows = ready[path.id]
                 admitted = admitted & rows["_pass"].to_numpy(zero_copy_only=False)
                 rows = rows.drop_columns(["_pass"])
-                path = Path(path.id, path.producer, (), path.consumer, path.time, path.fields)
+                path = replace(path, steps=())
             self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))
         if self.late_names and n:
             self._send_late(table, data, judged)

@@ -24,7 +24,8 @@ CHUNK_ROWS = 1_000_000
 @dataclass(frozen=True)
 class RowInput:
     """A streaming DataFrame as its task sees it: column ``columns[i]`` holds the source's column
-    ``names[i]``; ``paths`` are those whose row operators Spark has run, with the struct column of each."""
+    ``names[i]``; ``paths`` are those whose row operators Spark has run, with the struct column of each.
+    """
 
     index: int
     names: tuple[str, ...]
@@ -81,7 +82,9 @@ def partial_task(batch: Batch, source: Source) -> Task:
     return run
 
 
-def split_task(batch: Batch, splits: dict[int, dict[str, list[Split]]], fused: frozenset[str]) -> Task:
+def split_task(
+    batch: Batch, splits: dict[int, dict[str, list[Split]]], fused: frozenset[str]
+) -> Task:
     """Files: the task's number says which splits of which sources are its own."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -181,14 +181,17 @@ class SortProgram:
 
 def _rows(arrived: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     full = pa.schema([*schema, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())])
-    return pa.concat_tables([full.empty_table(), *(t.select(full.names).cast(full) for t in arrived)])
+    return pa.concat_tables(
+        [full.empty_table(), *(t.select(full.names).cast(full) for t in arrived)]
+    )
 
 
 def _with_empty(
     output: pa.Table, spec: aggregate.AggregateSpec, closed: int, close_to: int
 ) -> pa.Table:
     """Also the windows without rows: from the first bound on (or the first window with rows, before
-    there was one), up to the last closed (or the last with rows, at the end of the stream)."""
+    there was one), up to the last closed (or the last with rows, at the end of the stream).
+    """
     wids = output["_wid"].to_numpy()
     if closed <= START:
         closed = int(wids.min()) - 1 if len(wids) else close_to

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregate import AggregateSpec
@@ -52,7 +53,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Path:
-    """Rows on their way; ``time`` is the producer's column by which the consumer progresses."""
+    """Rows on their way.
+
+    ``time`` is the producer's column by which the consumer progresses; the consumer's own column is that
+    time plus ``shift`` ticks.
+    """
 
     id: int
     producer: str
@@ -60,6 +65,7 @@ class Path:
     consumer: str
     time: str
     fields: tuple[Field, ...]
+    shift: int = 0
 
     @property
     def blocked_by(self) -> Expr | None:
@@ -182,7 +188,11 @@ def build(
     counts: dict[str, int] = {}
     for node in nodes:
         # An operator is named by its meaning, so that its state is found again when other outputs come or go.
-        name = node.name if isinstance(node, Source) else f"{type(node).__name__.lower()}-{digest(node)}"
+        name = (
+            node.name
+            if isinstance(node, Source)
+            else f"{type(node).__name__.lower()}-{digest(node)}"
+        )
         counts[name] = counts.get(name, 0) + 1
         if counts[name] > 1 and not isinstance(node, Source):
             name += f"-{counts[name]}"
@@ -197,10 +207,13 @@ def build(
 
     def routes(consumer: str, node: Node, on: str) -> int:
         highest = 0
-        for producer, steps, time in _collect(node, on):
-            name = by_id[id(producer)]
+        for found in _collect(node, on):
+            name = by_id[id(found.producer)]
             highest = max(highest, level[name])
-            paths.append(Path(len(paths), name, steps, consumer, time, _raw_fields(producer)))
+            fields = _raw_fields(found.producer)
+            paths.append(
+                Path(len(paths), name, found.steps, consumer, found.time, fields, found.shift)
+            )
         return highest
 
     for node, name in zip(nodes, names, strict=True):
@@ -212,7 +225,9 @@ def build(
             level[name] = routes(name, child, draft.on) + 1
             spec = None
             if isinstance(node, Aggregate):
-                wanted = window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
+                wanted = (
+                    window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
+                )
                 if wanted == "auto":
                     wanted = choose_plan(node.window).plan
                 spec = AggregateSpec(
@@ -232,33 +247,40 @@ def build(
     )  # fmt: skip
 
 
-def _collect(node: Node, on: str) -> list[tuple[Node, tuple[Step, ...], str]]:
-    """All (producer, row steps, producer's time column) that lead to ``node``."""
+class _Found(NamedTuple):
+    producer: Node
+    steps: tuple[Step, ...]
+    time: str
+    shift: int
+
+
+def _collect(node: Node, on: str) -> list[_Found]:
+    """All producers that lead to ``node``, with the row steps between and where column ``on`` comes from."""
     if isinstance(node, Filter):
         step = Step(condition=node.condition)
-        return [(p, (*s, step), t) for p, s, t in _collect(node.child, on)]
+        return [f._replace(steps=(*f.steps, step)) for f in _collect(node.child, on)]
     if isinstance(node, Project):
         step = Step(columns=node.columns)
-        below = next((i for o, i, _ in node.origins if o == on), "")
-        return [(p, (*s, step), t) for p, s, t in _collect(node.child, below)]
+        below, shift = next(((i, s) for o, i, s in node.origins if o == on), ("", 0))
+        return [
+            f._replace(steps=(*f.steps, step), shift=f.shift + shift)
+            for f in _collect(node.child, below)
+        ]
     if isinstance(node, Union):
         position = next((i for i, t in enumerate(node.times) if t.name == on), 0)
         found = []
         for child in node.inputs:
-            below = child.times[position].name if child.times else ""
-            found.extend(_collect(child, below))
+            found.extend(_collect(child, child.times[position].name if child.times else ""))
         return found
     if isinstance(node, Aggregate):
-        return [(node, (finishing(node),), on)]
-    return [(node, (), on)]
+        return [_Found(node, (finishing(node),), on, 0)]
+    return [_Found(node, (), on, 0)]
 
 
 def finishing(node: Aggregate) -> Step:
     """The projection from an aggregate's primitives to the user's columns."""
     fixed = [f for f in node.schema if f.name not in {o.name for o in node.outputs}]
-    return Step(
-        columns=(*(Named(f.name, column(f.name, f.type)) for f in fixed), *node.outputs)
-    )
+    return Step(columns=(*(Named(f.name, column(f.name, f.type)) for f in fixed), *node.outputs))
 
 
 def _raw_fields(producer: Node) -> tuple[Field, ...]:

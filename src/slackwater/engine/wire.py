@@ -105,7 +105,9 @@ def _batch(rows: list[Message]) -> pa.RecordBatch:
     )
 
 
-def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table] | tuple[str, Any]]:
+def from_batches(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[int, pa.Table] | tuple[str, Any]]:
     """The contents of all blobs a task received."""
     for batch in batches:
         for value in batch.column("blob"):

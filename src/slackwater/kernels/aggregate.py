@@ -28,7 +28,7 @@ from slackwater.model.window import TimeWindow
 
 __all__ = [
     "END", "AggregateSpec", "Step", "merge_partials", "needed", "output_schema", "partial_select",
-    "partials", "partials_from_spark", "partials_schema", "spark_group", "step",
+    "pane_sql", "partials", "partials_from_spark", "partials_schema", "spark_group", "step",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -118,6 +118,13 @@ def partial_select(
         items += states.duck_partials(p)
     by = ", ".join(str(i + 1) for i in range(len(groups)))
     return f"SELECT {', '.join(items)} FROM {relation}{where} GROUP BY {by}"
+
+
+def pane_sql(spec: AggregateSpec, ticks: str, *, duck: bool) -> str:
+    """The pane of a BIGINT expression of ticks (null for null), for plan "panes" of gapless windows."""
+    if duck:
+        return _floor(f"(({ticks}) - {_int(spec.window.origin)})", spec.panes.size)
+    return spark_group(spec, ticks)[0]
 
 
 def spark_group(spec: AggregateSpec, time_sql: str) -> tuple[str, str | None]:

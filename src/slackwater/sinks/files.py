@@ -124,7 +124,11 @@ class TextSink(Sink):
         for source in sorted(hidden.rglob("part-*")):
             folder = self.path / source.parent.relative_to(hidden)
             folder.mkdir(parents=True, exist_ok=True)
-            suffix = "".join(Path(source.name).suffixes[-2:]) if source.name.count(".") > 1 else source.suffix
+            suffix = (
+                "".join(Path(source.name).suffixes[-2:])
+                if source.name.count(".") > 1
+                else source.suffix
+            )
             failpoints.hit("publish.rename")
             os.replace(source, folder / f"{stem}{suffix}")
             sync_dir(folder)

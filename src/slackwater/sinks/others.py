@@ -125,7 +125,9 @@ class WriterSink(Sink):
         if self.format is not None:
             writer = writer.format(self.format)
         # Delta deduplicates by these two; others ignore them.
-        writer = writer.option("txnAppId", f"{self.query_id}-{self.name}").option("txnVersion", batch)
+        writer = writer.option("txnAppId", f"{self.query_id}-{self.name}").option(
+            "txnVersion", batch
+        )
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
         if self.table is not None:

@@ -64,7 +64,8 @@ def _entries(folder: Path, number: int) -> list[dict[str, Any]]:
     if not path.exists():
         # Old entries are deleted once a later compact file holds them.
         later = sorted(
-            (p for p in folder.glob("*.compact") if int(p.stem) >= number), key=lambda p: int(p.stem)
+            (p for p in folder.glob("*.compact") if int(p.stem) >= number),
+            key=lambda p: int(p.stem),
         )
         if not later:
             return []

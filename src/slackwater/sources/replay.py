@@ -56,7 +56,9 @@ def replay(
     folder = Path(tempfile.mkdtemp(prefix=MARK))
     if directory is not None:
         os.rmdir(folder)
-        folder = Path(directory) / f"{MARK}batches"  # the mark in the path says that this is a replay
+        folder = (
+            Path(directory) / f"{MARK}batches"
+        )  # the mark in the path says that this is a replay
     folder.mkdir(parents=True, exist_ok=True)
     for number, batch in enumerate(batches):
         write_batch(spark, batch, schema, folder, number)

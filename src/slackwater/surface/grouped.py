@@ -46,7 +46,9 @@ class GroupedStream:
             columns = tuple(f"{f}(`{c}`)" if c != "*" else f"{f}(*)" for c, f in columns[0].items())
         if not columns:
             raise AnalysisError(
-                "NO_AGGREGATE", "agg() has no aggregates", hint='give at least one, e.g. "count(*) AS n"'
+                "NO_AGGREGATE",
+                "agg() has no aggregates",
+                hint='give at least one, e.g. "count(*) AS n"',
             )
         stream, node = self._stream, self._stream._node
         if self._window is None:
@@ -58,7 +60,9 @@ class GroupedStream:
         time = stream._time(self._window.on)
         window = _resolve(self._window, time, stream._analyser.zone)
         keys, primitives, outputs = stream._analyser.aggregates(
-            node.schema, self._keys, list(columns)  # type: ignore[arg-type]
+            node.schema,
+            self._keys,
+            list(columns),  # type: ignore[arg-type]
         )
         stream, keys, primitives = _evaluated(stream, time, keys, primitives)
         node = stream._node
@@ -153,7 +157,9 @@ def _evaluated(
 def _resolve(spec: WindowSpec, time: TimeColumn, zone: str) -> TimeWindow:
     span = parse_span(spec.range, time, what="window range")
     slide = span if spec.slide is None else parse_span(spec.slide, time, what="window slide")
-    origin = 0 if spec.origin is None else parse_instant(spec.origin, time, zone, what="window origin")
+    origin = (
+        0 if spec.origin is None else parse_instant(spec.origin, time, zone, what="window origin")
+    )
     return TimeWindow(span, slide, origin, time.name)
 
 

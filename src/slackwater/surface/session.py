@@ -86,9 +86,7 @@ def check_java() -> None:
     )
     if java is None or not os.path.exists(java):
         where = f"JAVA_HOME is {home}, which has none" if home else "there is no java on the PATH"
-        raise SetupError(
-            "NO_JAVA", f"Spark needs Java {JAVA_NEEDED} or later: {where}", hint=hint
-        )
+        raise SetupError("NO_JAVA", f"Spark needs Java {JAVA_NEEDED} or later: {where}", hint=hint)
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     text = done.stderr + done.stdout
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)

@@ -75,7 +75,9 @@ def start(
     location = checkpointLocation or merged.get("checkpointlocation")
     close = _nothing
     if location is None:
-        if not all(type(s).__name__ in ("MemorySink", "ConsoleSink", "NoopSink") for s in sinks.values()):
+        if not all(
+            type(s).__name__ in ("MemorySink", "ConsoleSink", "NoopSink") for s in sinks.values()
+        ):
             raise AnalysisError(
                 "NO_CHECKPOINT",
                 "the query has no checkpoint directory",
@@ -119,9 +121,7 @@ def start(
         raise
 
 
-def plan_of(
-    streams: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[Plan, list[Input]]:
+def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Plan, list[Input]]:
     """The plan of several named results, and its inputs in the order Spark will number them."""
     found: dict[int, Input] = {}
     for s in streams.values():
@@ -137,9 +137,7 @@ def plan_of(
             f"windowPlan={wanted!r} is not known",
             hint='use "auto", "panes" or "wids"',
         )
-    plan = build(
-        numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted
-    )
+    plan = build(numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted)
     return plan, [found[key] for key in used]
 
 

@@ -132,7 +132,9 @@ class Stream:
         kept = []
         for f in self._node.schema:
             same = next((n for n in new if n.lower() == f.name.lower()), None)
-            kept.append(new.pop(same) if same is not None else Named(f.name, column(f.name, f.type)))
+            kept.append(
+                new.pop(same) if same is not None else Named(f.name, column(f.name, f.type))
+            )
         return self._project((*kept, *new.values()))
 
     def withColumnRenamed(self, existing: str, new: str) -> Stream:
@@ -181,7 +183,9 @@ class Stream:
         self, columns: Sequence[Named]
     ) -> tuple[tuple[TimeColumn, ...], tuple[tuple[str, str, int], ...]]:
         """Which output columns progress, in the order of the input's progressing columns."""
-        span = self._node.window.range if isinstance(self._node, Aggregate) else self._window_range()
+        span = (
+            self._node.window.range if isinstance(self._node, Aggregate) else self._window_range()
+        )
         found: list[tuple[int, TimeColumn, tuple[str, str, int]]] = []
         order = [t.name for t in self._node.times]
         by_name = {t.name: t for t in self._node.times}
@@ -343,7 +347,9 @@ class Stream:
 
     def sort(self, on: str | None = None) -> Stream:
         """Rows in order of time; a row leaves when the bound has passed it."""
-        return self._with(Sort(self._node.schema, self._node.times, self._node, self._time(on).name))
+        return self._with(
+            Sort(self._node.schema, self._node.times, self._node, self._time(on).name)
+        )
 
     orderBy = sort
 
@@ -408,6 +414,3 @@ def _taken(name: str, hint: str) -> AnalysisError:
     return AnalysisError(
         "DUPLICATE_COLUMN", f"there would be two columns '{name}'", hint=hint, name=name
     )
-
-
-

@@ -85,7 +85,9 @@ class StreamWriter:
         chosen = {k: v for k, v in given.items() if v}
         if len(chosen) != 1:
             raise AnalysisError(
-                "BAD_OPTION", "trigger takes exactly one setting", hint="e.g. trigger(availableNow=True)"
+                "BAD_OPTION",
+                "trigger takes exactly one setting",
+                hint="e.g. trigger(availableNow=True)",
             )
         self._trigger = chosen
         return self
@@ -99,7 +101,9 @@ class StreamWriter:
 
     def partitionBy(self, *columns: str) -> StreamWriter:
         """Put the files into ``column=value`` directories."""
-        flat = [c for item in columns for c in (item if isinstance(item, (list, tuple)) else [item])]
+        flat = [
+            c for item in columns for c in (item if isinstance(item, (list, tuple)) else [item])
+        ]
         self._partition_by = tuple(self._stream._column(c) for c in flat)
         return self
 

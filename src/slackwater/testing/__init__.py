@@ -1,1 +1,12 @@
-"""The testing kit: for the tests of Slackwater, and for users' own."""
+"""The testing kit: for the tests of Slackwater, and for users' own; see ``docs/testing.md``."""
+
+from __future__ import annotations
+
+from slackwater.engine.clock import ManualClock
+from slackwater.testing.job import KAFKA_COLUMNS, kafka_batches, run
+from slackwater.testing.transcripts import load, oracle, parse
+from slackwater.testing.transcripts import run as run_transcript
+
+__all__ = [
+    "KAFKA_COLUMNS", "ManualClock", "kafka_batches", "load", "oracle", "parse", "run", "run_transcript",
+]  # fmt: skip

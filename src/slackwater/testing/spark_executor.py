@@ -174,7 +174,8 @@ class _SparkRun:
 
     def _shown_late(self) -> list[str]:
         """Streams whose late rows the transcript looks at. Counting needs no rows, and a source whose late
-        rows nobody reads takes another, faster way through the engine: both ways must be tested."""
+        rows nobody reads takes another, faster way through the engine: both ways must be tested.
+        """
         shown = {
             n for s in self.transcript.batches for n, v in s.expect_late.items()
             if not isinstance(v, int)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -170,7 +170,7 @@ def lines(
     return _svg(axis, "".join(parts))
 
 
-def strips(axis: Axis, rows: dict[str, Sequence[str]], colours: dict[str, int | None]) -> str:
+def strips(axis: Axis, rows: Mapping[str, Sequence[str]], colours: dict[str, int | None]) -> str:
     """Names over time, one strip per row; a name whose colour is None is drawn grey, "" not at all."""
     height = TOP + len(rows) * (STRIP + 8) + BOTTOM - 8
     parts = []

@@ -1,0 +1,137 @@
+"""Start children, kill them, and carry on where they stopped."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slackwater.engine import failpoints
+from slackwater.engine import manifest as manifests
+from slackwater.engine.checkpoint import Checkpoint
+from tests.faults.scenarios import Scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT = 300
+
+# Which hit kills. A start has one of the first three; the others are hit in each batch (tasks: in each
+# process), and there are eight batches and a last one. Garbage is collected from the sixth on.
+HITS = {
+    "lock.taken": 1, "epoch.written": 1, "query.written": 1,
+    "intent.before": 4, "intent.after": 4,
+    "task.run.before": 3, "task.run.after": 3, "task.output.before": 2, "task.output.after": 2,
+    "job.after": 4, "manifest.before": 4, "manifest.after": 4,
+    "publish.rename": 4, "publish.after": 4, "published.after": 4,
+    "compact.before": 2, "gc.before": 2, "gc.after": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended: its code (negative: the signal), what it printed, batches it had committed."""
+
+    code: int
+    text: str
+    committed: int
+
+
+def command(scenario: Scenario, inputs: Path, state: Path, groups: int) -> list[str]:
+    arguments = [scenario.name, str(inputs), str(state), str(groups)]
+    return [sys.executable, "-m", "tests.faults.child", *arguments]
+
+
+def environment(setting: str) -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return {**os.environ, "PYTHONPATH": path, failpoints.ENV: setting}
+
+
+def kill_at(
+    scenario: Scenario, inputs: Path, state: Path, point: str, hit: int, groups: int = 2
+) -> Ended:
+    """Run a child that kills itself at a failpoint; if it never gets there it ends by itself."""
+    state.mkdir(parents=True, exist_ok=True)
+    with open(state / "child.log", "w+") as log:
+        child = subprocess.Popen(
+            command(scenario, inputs, state, groups),
+            cwd=ROOT,
+            env=environment(f"{point}=kill@{hit}"),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            code = child.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            code = 1  # not what was asked for
+        log.seek(0)
+        return Ended(code, log.read(), _committed(state))
+
+
+def kill_after(
+    scenario: Scenario, inputs: Path, state: Path, delay: float, groups: int = 2
+) -> Ended:
+    """Run a child and kill its group ``delay`` seconds after its session is there."""
+    state.mkdir(parents=True, exist_ok=True)
+    with open(state / "child.log", "a") as log:
+        child = subprocess.Popen(
+            command(scenario, inputs, state, groups),
+            cwd=ROOT,
+            env=environment(""),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        ready = child.stdout.readline()
+        try:
+            child.wait(delay)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+        rest = child.stdout.read()
+        return Ended(child.wait(), ready + rest, _committed(state))
+
+
+def _committed(state: Path) -> int:
+    folder = Checkpoint(str(state / "checkpoint")).manifests
+    return len(list(folder.glob("[0-9]*.json"))) if folder.exists() else 0
+
+
+def finish(scenario: Scenario, spark: SparkSession, inputs: Path, state: Path, groups: int) -> None:
+    """Start once more, in this process, and run to the end."""
+    scenario.start(spark, inputs, state, groups=groups).awaitTermination()
+
+
+def visible(state: Path) -> dict[str, int]:
+    """Everything in the sinks that a reader sees, and the manifests: path and time of change."""
+    files = [
+        *(p for p in (state / "sink").rglob("*.parquet") if "_slackwater" not in p.parts),
+        *(state / "checkpoint" / "slackwater" / "manifests").glob("[0-9]*.json"),
+    ]
+    return {str(p.relative_to(state)): p.stat().st_mtime_ns for p in files}
+
+
+def has_ended(state: Path) -> bool:
+    last = manifests.last(Checkpoint(str(state / "checkpoint")))
+    return last is not None and last.final
+
+
+def jitter(seed: int, count: int, longest: float) -> list[float]:
+    """Moments to kill at."""
+    chosen = random.Random(seed)
+    return [chosen.uniform(0.0, longest) for _ in range(count)]
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)

@@ -1,0 +1,262 @@
+"""Queries that are killed and restarted, with their input and what must come out.
+
+A scenario is a transcript: its rows are written as files, one per stream and batch, its query is built
+through the public surface, and the oracle says which rows must be in the sinks at the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import slackwater as sw
+from slackwater.engine.clock import ManualClock
+from slackwater.engine.handle import StreamingQuery
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.node import Source
+from slackwater.sources.replay import replay, write_batch
+from slackwater.testing.spark_executor import _array, _plain, _Surface
+from slackwater.testing.transcripts import Transcript, _projected, oracle, parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCHES = 8
+DDL = {"id": "bigint", "k": "string", "ts": "timestamp", "v": "bigint"}
+BASE = 1_767_225_600  # 2026-01-01 in seconds
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A query over files; ``splits`` are the streams that are read as splits."""
+
+    name: str
+    text: Mapping[str, Any]
+    splits: frozenset[str] = frozenset()
+
+    @cached_property
+    def transcript(self) -> Transcript:
+        return parse(self.text)
+
+    @cached_property
+    def expected(self) -> dict[str, Counter[Any]]:
+        """All rows of each output, over all batches, as the oracle has them."""
+        total: dict[str, Counter[Any]] = {n: Counter() for n in self.transcript.outputs}
+        for seen in oracle(self.transcript):
+            for name, output in self.transcript.outputs.items():
+                total[name].update(_projected(r, output.columns) for r in seen.outputs[name])
+        return total
+
+    def write_inputs(self, spark: SparkSession, folder: Path) -> None:
+        """One file per stream and batch; a stream that is silent in a batch has no file then."""
+        for number, step in enumerate(self.transcript.batches):
+            for name, source in self.transcript.sources.items():
+                if name in step.rows:
+                    self.write_file(spark, folder, name, number, step.rows[name])
+
+    def write_file(
+        self, spark: SparkSession, folder: Path, name: str, number: int, rows: list[dict[str, Any]]
+    ) -> None:
+        from pyspark.sql.types import StructType
+
+        source = self.transcript.sources[name]
+        schema = arrow_schema(source.schema)
+        table = pa.table(
+            [_array([r.get(f.name) for r in rows], f.type) for f in schema], schema=schema
+        )
+        target = folder / name / "slackwater-replay-batches"
+        target.mkdir(parents=True, exist_ok=True)
+        write_batch(spark, table, StructType.fromDDL(_ddl(source)), target, number)
+
+    def start(
+        self,
+        spark: SparkSession,
+        inputs: Path,
+        state: Path,
+        *,
+        groups: int,
+        options: Mapping[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> StreamingQuery:
+        """The query on the checkpoint and sinks below ``state``; ``change`` alters its pipelines."""
+        streams = {n: self._stream(spark, s, inputs) for n, s in self.transcript.sources.items()}
+        pipelines = change(dict(self.text["query"]))
+        surface = _Surface(streams, pipelines)
+        writers = [
+            surface.named(n)
+            .writeStream.queryName(n)
+            .format("parquet")
+            .option("path", str(state / "sink" / n))
+            .clock(self._clock())
+            for n in pipelines
+        ]
+        return sw.start(
+            writers,
+            checkpointLocation=str(state / "checkpoint"),
+            trigger={"availableNow": True},
+            options={
+                "endOfStream": True,
+                "partitionGroups": groups,
+                "compactRuns": 2,
+                **(options or {}),
+            },
+        )
+
+    def _stream(self, spark: SparkSession, source: Source, inputs: Path) -> Any:
+        df = replay(
+            spark,
+            [],
+            _ddl(source),
+            directory=str(inputs / source.name),
+            splits=source.name in self.splits,
+        )
+        return sw.stream(
+            df,
+            time=source.times[0].name,
+            name=source.name,
+            progress=source.policies[0],
+            late=source.late,
+        )
+
+    def _clock(self) -> ManualClock:
+        batches = self.transcript.batches
+        clock = ManualClock(batches[0].now)
+        clock.script({i: s.now for i, s in enumerate(batches) if s.now is not None})
+        return clock
+
+    def found(self, state: Path) -> dict[str, Counter[Any]]:
+        """What the sink directories hold, as any reader of parquet sees it."""
+        total = {}
+        for name, output in self.transcript.outputs.items():
+            rows = [_plain(r) for r in pq.read_table(state / "sink" / name).to_pylist()]
+            total[name] = Counter(_projected(r, output.columns) for r in rows)
+        return total
+
+    def compare(self, state: Path) -> tuple[int, int]:
+        """How many rows are missing, and how many are there that should not be."""
+        found = self.found(state)
+        lost = sum(sum((w - found[n]).values()) for n, w in self.expected.items())
+        twice = sum(sum((found[n] - w).values()) for n, w in self.expected.items())
+        return lost, twice
+
+
+def _ddl(source: Source) -> str:
+    return ", ".join(f"`{f.name}` {f.type}" for f in source.schema)
+
+
+def rows(seed: int, batches: int = BATCHES, count: int = 30) -> list[list[list[Any]]]:
+    """Batches of rows that advance by 10 s each, out of order, with repeats and rows far too late."""
+    random_ = random.Random(seed)
+    made: list[list[list[Any]]] = []
+    number = 0
+    for batch in range(batches):
+        current = []
+        for _ in range(count):
+            back = random_.choice([0, 0, 0, 1, 4, 9, 25, 45])
+            second = BASE + batch * 10 + random_.random() * 10 - back
+            current.append(
+                [number, random_.choice("abcdef"), round(second, 3), random_.randrange(100)]
+            )
+            number += 1
+        earlier = [r for b in made[-2:] for r in b]
+        current += random_.sample(earlier, min(6, len(earlier)))  # sent once more
+        current += random_.sample(current, 3)
+        made.append(current)
+    return made
+
+
+def _script(streams: Mapping[str, list[list[list[Any]]]], tick: int | None = None) -> list[Any]:
+    steps: list[dict[str, Any]] = []
+    for batch in range(max(len(b) for b in streams.values())):
+        steps.append({"rows": {n: b[batch] for n, b in streams.items() if batch < len(b)}})
+        if tick is not None:
+            steps[-1]["tick"] = tick
+    return [*steps, {"end": True}]
+
+
+def _delay(spec: Any = None) -> dict[str, Any]:
+    return {"columns": DDL, "time": "ts", "progress": spec or {"bounded_delay": "10 seconds"}}
+
+
+def _window(span: str, slide: str | None = None, **agg: str) -> dict[str, Any]:
+    window = {"range": span} if slide is None else {"range": span, "slide": slide}
+    return {"window": window, "by": ["k"], "agg": agg}
+
+
+@cache
+def scenarios() -> dict[str, Scenario]:
+    """All scenarios by name."""
+    sliding = {
+        "sliding": [{"from": "s"}, _window("20 seconds", "5 seconds", n="count(*)", t="sum(v)")],
+        "dedup": [{"from": "s"}, {"dedup": {"subset": ["id", "ts"]}}],
+        "late": [{"late": "s"}],
+    }
+    minute = [{"from": "s"}, _window("10 seconds", n="count(*)", t="sum(v)")]
+    made = [
+        Scenario(
+            "sliding",
+            {"name": "sliding", "streams": {"s": _delay()}, "query": sliding,
+             "script": _script({"s": rows(1)})},
+        ),
+        Scenario(
+            "tumbling",
+            {"name": "tumbling", "streams": {"s": _delay()}, "query": {"tumbling": minute},
+             "script": _script({"s": rows(2)})},
+            frozenset({"s"}),
+        ),
+        Scenario(
+            "aggregate of aggregate",
+            {"name": "aggregate of aggregate", "streams": {"s": _delay()},
+             "query": {
+                 "short": minute,
+                 "long": [{"from": "short"}, _window("30 seconds", n="sum(n)", most="max(t)")],
+             },
+             "script": _script({"s": rows(3)})},
+        ),
+        Scenario(
+            "dedup and sort",
+            {"name": "dedup and sort", "streams": {"s": _delay({"bounded_delay": "20 seconds"})},
+             "query": {"sorted": [
+                 {"from": "s"}, {"dedup": {"subset": ["id", "ts"]}}, {"sort": "ts"},
+             ]},
+             "script": _script({"s": rows(4)})},
+            frozenset({"s"}),
+        ),
+        Scenario(
+            "union, rows and splits",
+            {"name": "union", "streams": {"s": _delay(), "t": _delay("max_delay")},
+             "query": {
+                 "both": [
+                     {"union": [[{"from": "s"}], [{"from": "t"}]]},
+                     {"where": "v >= 10"},
+                     _window("20 seconds", "10 seconds", n="count(*)", low="min(v)"),
+                 ],
+                 "late": [{"late": "t"}],
+             },
+             "script": _script({"s": rows(5), "t": rows(6)})},
+            frozenset({"t"}),
+        ),
+        Scenario(
+            # t says nothing after its third batch; idleAfter lets the union go on without it.
+            "a silent source",
+            {"name": "a silent source", "clock": BASE,
+             "streams": {
+                 "s": _delay({"bounded_delay": "10 seconds", "idle_after": "25 seconds"}),
+                 "t": _delay({"bounded_delay": "10 seconds", "idle_after": "25 seconds"}),
+             },
+             "query": {"both": [
+                 {"union": [[{"from": "s"}], [{"from": "t"}]]},
+                 _window("20 seconds", n="count(*)", t="sum(v)"),
+             ]},
+             "script": _script({"s": rows(7), "t": rows(8, batches=3)}, tick=10)},
+        ),
+    ]  # fmt: skip
+    return {s.name: s for s in made}

@@ -1,0 +1,74 @@
+"""Kill the driver at every durable step; a restart on other groups loses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slackwater.engine.failpoints import POINTS
+from tests.faults.killing import HITS, Ended, finish, has_ended, kill_at, visible
+from tests.faults.scenarios import scenarios
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SCENARIO = scenarios()["sliding"]
+Killed = tuple[Path, Path, Ended]
+
+
+@pytest.fixture(scope="module")
+def killed(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str], Killed]]:
+    """The children of all selected tests, two at a time, ahead of the tests that look at them."""
+    root = tmp_path_factory.mktemp("kills")
+    SCENARIO.write_inputs(spark, root / "in")
+    chosen = [
+        item.callspec.params["point"]
+        for item in request.session.items
+        if getattr(item, "module", None) is request.module and hasattr(item, "callspec")
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        futures: dict[str, Future[Ended]] = {
+            p: pool.submit(kill_at, SCENARIO, root / "in", root / p, p, HITS[p]) for p in chosen
+        }
+        yield lambda point: (root / "in", root / point, futures[point].result())
+        for future in futures.values():
+            future.cancel()
+
+
+@pytest.mark.parametrize("point", list(POINTS))
+def test_killed_at_any_step_nothing_is_lost_or_repeated(
+    point: str, killed: Callable[[str], Killed], spark: SparkSession
+) -> None:
+    inputs, state, ended = killed(point)
+    assert ended.code == -signal.SIGKILL, f"{point} was not reached: {ended.text[-3000:]}"
+    if HITS[point] > 1:
+        assert ended.committed > 0, "the kill was meant to come in the middle"
+    assert not has_ended(state)
+
+    finish(SCENARIO, spark, inputs, state, groups=3)
+    assert has_ended(state)
+    found = SCENARIO.found(state)
+    for name, wanted in SCENARIO.expected.items():
+        assert found[name] == wanted, f"{name}: lost {wanted - found[name]}, twice {found[name] - wanted}"
+        shown = spark.read.parquet(str(state / "sink" / name)).count()
+        assert shown == sum(wanted.values())
+
+    before = visible(state)
+    finish(SCENARIO, spark, inputs, state, groups=2)
+    assert visible(state) == before
+
+
+def test_the_scenario_can_show_a_loss() -> None:
+    """Every output has rows, some rows are late, and rows repeat: else the comparison proves little."""
+    wanted = SCENARIO.expected
+    assert all(sum(c.values()) > 20 for c in wanted.values())
+    assert len(HITS) == len(POINTS) and set(HITS) == set(POINTS)

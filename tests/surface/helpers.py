@@ -1,0 +1,117 @@
+"""Run streams in tests, and compare what comes out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import slackwater as sw
+from slackwater.surface.stream import Stream
+from tests.conftest import check_progress
+
+UTC = dt.timezone.utc
+START = dt.datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(second: float) -> dt.datetime:
+    """A time so many seconds after the tests' beginning of time."""
+    return START + dt.timedelta(seconds=second)
+
+
+def seconds(time: dt.datetime) -> float:
+    """The inverse of `at`; naive times are UTC."""
+    time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return (time - START).total_seconds()
+
+
+class Run:
+    """What one run of a query put out: rows of each output by batch, and the progress records."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, dict[int, list[dict[str, Any]]]] = {}
+        self.records: list[dict[str, Any]] = []
+        self.query: Any = None
+
+    def rows(self, name: str = "output") -> list[dict[str, Any]]:
+        found = self.batches[name]
+        return [row for batch in sorted(found) for row in found[batch]]
+
+    @property
+    def last(self) -> dict[str, Any]:
+        return self.records[-1]
+
+
+def run(
+    streams: Stream | Mapping[str, Stream],
+    checkpoint: Path | str,
+    *,
+    end: bool = True,
+    clock: Any = None,
+    options: Mapping[str, Any] | None = None,
+) -> Run:
+    """Run on the available input until it is read; every progress record is checked."""
+    named = {"output": streams} if isinstance(streams, Stream) else dict(streams)
+    done = Run()
+    writers = []
+    for name, stream in named.items():
+        writer = stream.writeStream.queryName(name).foreachBatch(_take(done, name))
+        writers.append(writer if clock is None else writer.clock(clock))
+    done.query = sw.start(
+        writers,
+        checkpointLocation=str(checkpoint),
+        trigger={"availableNow": True},
+        options={"endOfStream": end, **(options or {})},
+    )
+    try:
+        done.query.awaitTermination()
+    finally:
+        done.records = done.query.recentProgress
+        for record in done.records:
+            check_progress(record)
+    return done
+
+
+def _take(done: Run, name: str) -> Callable[[Any, int], None]:
+    done.batches[name] = {}
+
+    def take(frame: Any, batch: int) -> None:
+        done.batches[name][batch] = frame.toArrow().to_pylist()
+
+    return take
+
+
+def canonical(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Rows as sorted tuples of the columns, floats cut to 12 digits."""
+    return sorted((tuple(_value(r[c]) for c in columns) for r in rows), key=repr)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        return float(f"{value:.11e}") + 0.0
+    if isinstance(value, dict):
+        return tuple(_value(v) for v in value.values())
+    return value
+
+
+def write(folder: Path, name: str, columns: Mapping[str, Any], **options: Any) -> Path:
+    """A parquet file; columns are Arrow arrays or plain lists."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.parent / f".{path.name}"
+    pq.write_table(pa.table(dict(columns)), hidden, **options)
+    hidden.rename(path)
+    return path
+
+
+def times(*second: float | None) -> pa.Array:
+    """A timestamp column."""
+    values = [None if s is None else at(s) for s in second]
+    return pa.array(values, pa.timestamp("us", "UTC"))
