@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from benchmarks.cases import Window
 
 def main() -> None:
     """Run the job, write the answer."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     job, answer = json.loads(sys.argv[1]), Path(sys.argv[2])
     spark = contenders.session(job["heap"])
     work = Path(job["work"])
@@ -29,6 +33,13 @@ def main() -> None:
     spark.stop()
     shutil.rmtree(work, ignore_errors=True)
     answer.write_text(json.dumps(found))
+
+
+def _end_with(parent: int) -> None:
+    """End when the benchmark that started us is gone; the JVM ends with us."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

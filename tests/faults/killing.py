@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT = 300
+TIMEOUT = 900
 
 # Which hit kills. A start has one of the first three; the others are hit in each batch (tasks: in each
 # process), and there are eight batches and a last one. Garbage is collected from the sixth on.

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.kernels.types import arrow_schema
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.kernels.types import arrow_schema
 from tests.surface.helpers import START, UTC, canonical, run, times, write
 
 if TYPE_CHECKING:

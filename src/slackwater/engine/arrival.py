@@ -1,8 +1,7 @@
 """What the order of arrival tells of a chunk of rows: tails, delays inside the batch, broken order.
 
-Only sources with ``order`` come here. Delays are found inside the rows of one task; across tasks the newest
-time of earlier batches counts, so a source read by several tasks at once may learn of a delay one batch
-later than with one task, never of a smaller one in the end.
+Only sources with ``order`` come here. A task finds the delays among its own rows; for those across tasks it
+sends chunks, runs of its rows in order of arrival with their extreme times.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from numpy.typing import NDArray
 
 from slackwater.model.node import Source
 from slackwater.semantics.settings import Settings
-from slackwater.semantics.summary import Order, PartitionSummary, SourceSummary
+from slackwater.semantics.summary import Chunk, Order, PartitionSummary, SourceSummary
 
 if TYPE_CHECKING:
     from slackwater.engine.low_level import Judged
+
+MAX_CHUNKS = 256
 
 
 def arrival_summaries(
@@ -66,7 +67,9 @@ def _partition(
         return PartitionSummary()
     times = ticks[rows]
     delay = delay_time = None
+    chunks: tuple[Chunk, ...] = ()
     if setting.kind == "max_delay":
+        chunks = _chunks(keys, rows, times)
         behind = np.maximum.accumulate(times) - times
         at = int(behind.argmax())
         if behind[at] > 0:
@@ -80,7 +83,28 @@ def _partition(
             for r, t in zip(rows[cut:], times[cut:], strict=True)
         )
         rest_hi = int(times[:cut].max()) if cut else None
-    return PartitionSummary(delay=delay, delay_time=delay_time, tail=tail, rest_hi=rest_hi)
+    return PartitionSummary(
+        delay=delay, delay_time=delay_time, tail=tail, rest_hi=rest_hi, chunks=chunks
+    )
+
+
+def _chunks(
+    keys: Sequence[NDArray[Any]], rows: NDArray[np.int64], times: NDArray[np.int64]
+) -> tuple[Chunk, ...]:
+    """At most `MAX_CHUNKS` runs of equal length."""
+    size = max(1, -(-len(rows) // MAX_CHUNKS))
+    starts = np.arange(0, len(rows), size)
+    highs = np.maximum.reduceat(times, starts)
+    lows = np.minimum.reduceat(times, starts)
+    ends = np.append(starts[1:], len(rows)) - 1
+    return tuple(
+        (_order(keys, rows[a]), _order(keys, rows[b]), int(hi), int(lo))
+        for a, b, hi, lo in zip(starts, ends, highs, lows, strict=True)
+    )
+
+
+def _order(keys: Sequence[NDArray[Any]], row: int) -> Order:
+    return tuple(_plain(k[row]) for k in keys)
 
 
 def _at_or_below(keys: Sequence[NDArray[Any]], rows: NDArray[np.int64], limit: Order) -> int:

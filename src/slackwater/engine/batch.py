@@ -49,6 +49,7 @@ class Batch:
     runs: dict[str, list[list[Run]]]
     root: str
     staging: dict[str, Staging]
+    backlog: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
     failpoints: str = ""
 

@@ -45,6 +45,10 @@ KEEP_MANIFESTS = 5
 YOUNG_MICROS = 600_000_000
 
 
+class BatchFailed(RuntimeError):
+    """Tells Spark that a batch failed; the handle raises the error itself."""
+
+
 @dataclass
 class Query:
     """All that the loop needs to know of a query."""
@@ -73,12 +77,17 @@ class Loop:
         self._sweep()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """One micro-batch, as Spark calls it; keeps the error, which Spark would only quote."""
+        """One micro-batch, as Spark calls it.
+
+        The error is kept for the handle. What Spark gets is short: it matches the text of a failed callback
+        against a pattern whose matcher recurses per character, and a long stack trace overflows its stack.
+        """
         try:
             self.run(frame, batch_id)
         except BaseException as error:
             self.error = error
-            raise
+            text = f"{type(error).__name__}: {error}"
+            raise BatchFailed(text[:1000]) from None
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """The steps of a batch."""
@@ -155,6 +164,7 @@ class Loop:
             tuple(sorted(ended)),
             fingerprint(json.dumps(now_offsets, sort_keys=True)),
             {str(i): [identity(f) for f in names] for i, names in files.items()},
+            self._backlog(files),
         )
         earlier = manifests.read_intent(self.checkpoint, batch_id)
         if earlier is not None:
@@ -167,6 +177,17 @@ class Loop:
                 location=location,
             )
         return intent, has_rows, files
+
+    def _backlog(self, files: dict[int, list[str]]) -> tuple[str, ...]:
+        """Streams of which more input probably waits: the batch took as many files as it may."""
+        behind = []
+        for source in self.query.plan.sources:
+            item = self.query.inputs[source.input]
+            options = {k.lower(): v for k, v in getattr(item, "options", {}).items()}
+            limit = options.get("maxfilespertrigger")
+            if limit is not None and len(files.get(source.input, [])) >= int(limit):
+                behind.append(source.name)
+        return tuple(behind)
 
     def _repeat(self, earlier: Intent, fresh: Intent) -> Intent:
         """The earlier try's decisions, if the input is still the same."""
@@ -190,6 +211,7 @@ class Loop:
         return Intent(
             fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
             earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
+            earlier.backlog,
         )  # fmt: skip
 
     def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
@@ -204,6 +226,7 @@ class Loop:
             groups=intent.groups,
             now=intent.now,
             ended=frozenset(intent.ended),
+            backlog=frozenset(intent.backlog),
             flush=intent.flushes > (base.flushes if base is not None else 0),
             states=base.sources if base is not None else {},
             bounds=self._bounds(base),

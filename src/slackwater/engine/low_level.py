@@ -120,7 +120,7 @@ class SourceTask:
                 base = columns[column][name]
                 columns[column][name] = PartitionSummary(
                     base.rows, base.hi, base.lo, base.future, base.punct,
-                    part.delay, part.delay_time, part.tail, part.rest_hi,
+                    part.delay, part.delay_time, part.tail, part.rest_hi, part.chunks,
                 )  # fmt: skip
         pairs = list(zip(self.settings, judged, strict=True))
         return SourceSummary(

@@ -105,6 +105,7 @@ class Intent:
     ended: tuple[str, ...]
     offsets: str
     files: dict[str, list[Any]]
+    backlog: tuple[str, ...] = ()
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
@@ -129,6 +130,7 @@ def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
     document = unseal(path, what="intent")
     document.pop("format")
     document["ended"] = tuple(document["ended"])
+    document["backlog"] = tuple(document["backlog"])
     return Intent(**document)
 
 

@@ -30,7 +30,8 @@ def new_progress(batch: Batch, summaries: Sequence[Mapping[str, Any]]) -> dict[s
         summary = merge(parts, settings)
         state = state_of(batch.states, source.name) or initial_state(source)
         ended = source.name in batch.ended
-        state = advance(source, settings, state, summary, batch.now, ended=ended)
+        backlog = source.name in batch.backlog
+        state = advance(source, settings, state, summary, batch.now, ended=ended, backlog=backlog)
         if batch.flush and not ended:
             state = _flushed(batch.plan, source, state)
         states[source.name] = state.to_json()

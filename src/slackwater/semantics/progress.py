@@ -19,6 +19,7 @@ from slackwater.semantics.summary import (
     Order,
     PartitionSummary,
     SourceSummary,
+    chunk_delay,
     cut_tail,
     greatest,
     merge,
@@ -220,6 +221,9 @@ def _advance_partition(
             delay, delay_time = before.hi - part.lo, part.lo
         if part.delay is not None and part.delay > delay:
             delay, delay_time = part.delay, part.delay_time
+        across, across_time = chunk_delay(part.chunks)
+        if across > delay:
+            delay, delay_time = across, across_time
         bound = None if hi is None else hi - delay
     elif s.kind == "delay":
         bound = None if hi is None else hi - s.delay

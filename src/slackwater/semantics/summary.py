@@ -12,6 +12,9 @@ from slackwater.semantics.settings import Settings
 Order = tuple[Any, ...]
 """Values of the order columns: how rows arrived."""
 
+Chunk = tuple[Order, Order, int, int]
+"""First and last order, greatest and least time of rows that lie together."""
+
 
 @dataclass(frozen=True)
 class PartitionSummary:
@@ -31,9 +34,11 @@ class PartitionSummary:
     punct
         Greatest plausible punctuation, or None.
     delay
-        Largest delay of a row behind the greatest time that came before it *inside the batch*, by
-        order of arrival, and the time of that row; None without order. It must be found over all
-        rows of the partition together, since the parts of several tasks cannot tell it.
+        Largest delay of a row behind the greatest time that came before it *among the rows of one
+        task*, by order of arrival, and the time of that row; None without order.
+    chunks
+        What is needed to find delays across tasks: (first order, last order, hi, lo) of runs of rows
+        that lie together in the order of arrival; see `chunk_delay`.
     tail
         For `BoundedRows`: the last n rows with a plausible time, as (order..., time), oldest first.
     rest_hi
@@ -49,6 +54,7 @@ class PartitionSummary:
     delay_time: int | None = None
     tail: tuple[Order, ...] = ()
     rest_hi: int | None = None
+    chunks: tuple[Chunk, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,37 @@ def merge_partition(parts: Iterable[PartitionSummary], tail: int | None = None) 
         delay_time,
         last,
         greatest([before, *(p.rest_hi for p in parts)]),
+        tuple(sorted(c for p in parts for c in p.chunks)),
     )
+
+
+def chunk_delay(chunks: Iterable[Chunk]) -> tuple[int, int | None]:
+    """Largest delay between rows of different chunks, and the time that set it.
+
+    Exact where the chunks lie apart in the order of arrival; of two that overlap it is not known which
+    rows came first, so the larger difference counts: never too small.
+
+    >>> chunk_delay([((0,), (9,), 50, 10), ((10,), (19,), 70, 30)])
+    (20, 30)
+    >>> chunk_delay([((0,), (12,), 50, 10), ((10,), (19,), 70, 30)])
+    (60, 10)
+    """
+    ordered = sorted(chunks)
+    best, time = 0, None
+    # Greatest time of all chunks that begin before: any of their rows may precede.
+    newest: int | None = None
+    for first, last, hi, lo in ordered:
+        if newest is not None and newest - lo > best:
+            best, time = newest - lo, lo
+        newest = hi if newest is None else max(newest, hi)
+    # A chunk that begins before another ends may also hold rows that came after the other's.
+    for i, (_, last, _, lo) in enumerate(ordered):
+        for first, _, hi, _ in ordered[i + 1 :]:
+            if first > last:
+                break
+            if hi - lo > best:
+                best, time = hi - lo, lo
+    return best, time
 
 
 def cut_tail(rows: Iterable[Order], tail: int | None) -> tuple[tuple[Order, ...], int | None]:
@@ -164,6 +200,7 @@ def _packed(s: PartitionSummary) -> list[Any]:
     packed = [
         s.rows, s.hi, s.lo, s.future, s.punct, s.delay, s.delay_time,
         [list(row) for row in s.tail], s.rest_hi,
+        [[list(f), list(e), hi, lo] for f, e, hi, lo in s.chunks],
     ]  # fmt: skip
     empty = _EMPTY
     while len(packed) > 1 and packed[-1] == empty[len(packed) - 1]:
@@ -171,10 +208,11 @@ def _packed(s: PartitionSummary) -> list[Any]:
     return packed
 
 
-_EMPTY: list[Any] = [0, None, None, 0, None, None, None, [], None]
+_EMPTY: list[Any] = [0, None, None, 0, None, None, None, [], None, []]
 
 
 def _unpacked(packed: list[Any]) -> PartitionSummary:
     full = [*packed, *_EMPTY[len(packed) :]]
     full[7] = tuple(tuple(row) for row in full[7])
+    full[9] = tuple((tuple(f), tuple(e), hi, lo) for f, e, hi, lo in full[9])
     return PartitionSummary(*full)
