@@ -23,11 +23,11 @@ demo: setup ## a disordered stream, a live table, an HTML report
 	.venv/bin/slackwater demo
 
 test: setup ## all tests: first what needs no Spark, then the rest
-	$(PY) -m pytest -q -m "not spark"
-	$(PY) -m pytest -q -m spark
+	$(PY) -m pytest -q -m "not spark and not faults"
+	$(PY) -m pytest -q -m "spark and not faults"
 
 test-fast: setup ## only what needs no Spark: the meaning and the kernels
-	$(PY) -m pytest -q -m "not spark and not slow"
+	$(PY) -m pytest -q -m "not spark and not slow and not faults"
 
 lint: setup ## style, types, layers
 	$(PY) -m ruff check .

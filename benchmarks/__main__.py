@@ -32,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Run what was asked for."""
     options = parser().parse_args()
+    if options.quick and options.readme:
+        parser().error("--readme needs a full run: numbers of --quick say nothing of speed")
     for name, run in BENCHMARKS.items():
         if options.name in (name, "all"):
             run(options)

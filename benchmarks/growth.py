@@ -150,6 +150,9 @@ def plot(found: dict[str, Any], target: Path) -> None:
         axes.set_xticks(overlaps, [str(o) for o in overlaps])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
+    low, high = speed.get_ylim()
+    ticks = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 5) if low <= m * 10.0**e <= high]
+    speed.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     speed.legend(frameon=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, metadata={"Date": None})

@@ -165,7 +165,7 @@ def summary(runs: list[Run]) -> dict[str, Any]:
 def memories(options: Namespace, chosen: list[Case], scratch: Path) -> list[dict[str, Any]]:
     """Peak memory of each contender in a process of its own.
 
-    Not for every case: native's 60 s / 1 s takes minutes and differs little from 60 s / 5 s in this.
+    60 s / 1 s is left out for time alone: native takes minutes for it. Its memory is not known from the others.
     """
     wanted = [c for c in chosen if c.window.overlap <= 12]
     found = []

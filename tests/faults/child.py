@@ -1,7 +1,8 @@
 """A driver to be killed: runs one scenario to its end, unless a failpoint or the test stops it.
 
-``python -m tests.faults.child SCENARIO INPUTS STATE GROUPS``. It leads a process group of its own, which
-stands for the machine: a failpoint in a worker kills the whole group.
+``python -m tests.faults.child SCENARIO INPUTS STATE GROUPS [worker]``. It leads a process group of its own, which
+stands for the machine: a failpoint in a worker kills the whole group, or with ``worker`` only that worker,
+whose task is then tried again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pathlib import Path
 from slackwater.engine import failpoints
 
 
-def main(name: str, inputs: str, state: str, groups: str) -> None:
+def main(name: str, inputs: str, state: str, groups: str, scope: str = "machine") -> None:
     # Before the JVM starts: workers inherit its environment, not ours.
-    os.environ[failpoints.KILL_GROUP] = str(os.getpgrp())
+    if scope == "machine":
+        os.environ[failpoints.KILL_GROUP] = str(os.getpgrp())
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -23,10 +25,11 @@ def main(name: str, inputs: str, state: str, groups: str) -> None:
     from tests.faults.scenarios import scenarios
 
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2]" if scope == "machine" else "local[2,4]")
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")

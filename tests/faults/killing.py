@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +22,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 900
 
-# Which hit kills. A start has one of the first three; the others are hit in each batch (tasks: in each
-# process), and there are eight batches and a last one. Garbage is collected from the sixth on.
+# Which hit kills: one that is surely not in the first batch. A start has one of the first three; the
+# driver's others are hit in each batch, of which there are eight and a last one; a worker's are counted per
+# process, several in each batch. State is merged from the third batch on, garbage collected from the sixth.
 HITS = {
     "lock.taken": 1, "epoch.written": 1, "query.written": 1,
     "intent.before": 4, "intent.after": 4,
-    "task.run.before": 3, "task.run.after": 3, "task.output.before": 2, "task.output.after": 2,
+    "task.run.before": 6, "task.run.after": 6, "task.output.before": 8, "task.output.after": 8,
     "job.after": 4, "manifest.before": 4, "manifest.after": 4,
     "publish.rename": 4, "publish.after": 4, "published.after": 4,
     "compact.before": 2, "gc.before": 2, "gc.after": 2,
@@ -44,8 +44,10 @@ class Ended:
     committed: int
 
 
-def command(scenario: Scenario, inputs: Path, state: Path, groups: int) -> list[str]:
-    arguments = [scenario.name, str(inputs), str(state), str(groups)]
+def command(
+    scenario: Scenario, inputs: Path, state: Path, groups: int, scope: str = "machine"
+) -> list[str]:
+    arguments = [scenario.name, str(inputs), str(state), str(groups), scope]
     return [sys.executable, "-m", "tests.faults.child", *arguments]
 
 
@@ -55,13 +57,19 @@ def environment(setting: str) -> dict[str, str]:
 
 
 def kill_at(
-    scenario: Scenario, inputs: Path, state: Path, point: str, hit: int, groups: int = 2
+    scenario: Scenario,
+    inputs: Path,
+    state: Path,
+    point: str,
+    hit: int,
+    groups: int = 2,
+    scope: str = "machine",
 ) -> Ended:
-    """Run a child that kills itself at a failpoint; if it never gets there it ends by itself."""
+    """Run a child that kills itself (or its ``worker``) at a failpoint; else it ends by itself."""
     state.mkdir(parents=True, exist_ok=True)
     with open(state / "child.log", "w+") as log:
         child = subprocess.Popen(
-            command(scenario, inputs, state, groups),
+            command(scenario, inputs, state, groups, scope),
             cwd=ROOT,
             env=environment(f"{point}=kill@{hit}"),
             stdout=log,
@@ -116,7 +124,7 @@ def finish(scenario: Scenario, spark: SparkSession, inputs: Path, state: Path, g
 def visible(state: Path) -> dict[str, int]:
     """Everything in the sinks that a reader sees, and the manifests: path and time of change."""
     files = [
-        *(p for p in (state / "sink").rglob("*.parquet") if "_slackwater" not in p.parts),
+        *(p for p in (state / "sink").rglob("part-*") if "_slackwater" not in p.parts),
         *(state / "checkpoint" / "slackwater" / "manifests").glob("[0-9]*.json"),
     ]
     return {str(p.relative_to(state)): p.stat().st_mtime_ns for p in files}
@@ -131,7 +139,3 @@ def jitter(seed: int, count: int, longest: float) -> list[float]:
     """Moments to kill at."""
     chosen = random.Random(seed)
     return [chosen.uniform(0.0, longest) for _ in range(count)]
-
-
-def pause(seconds: float) -> None:
-    time.sleep(seconds)

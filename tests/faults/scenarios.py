@@ -6,6 +6,7 @@ through the public surface, and the oracle says which rows must be in the sinks 
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -36,11 +37,12 @@ BASE = 1_767_225_600  # 2026-01-01 in seconds
 
 @dataclass(frozen=True)
 class Scenario:
-    """A query over files; ``splits`` are the streams that are read as splits."""
+    """A query over files; ``splits`` are the streams that are read as splits, ``format`` is the sinks'."""
 
     name: str
     text: Mapping[str, Any]
     splits: frozenset[str] = frozenset()
+    format: str = "parquet"
 
     @cached_property
     def transcript(self) -> Transcript:
@@ -58,9 +60,8 @@ class Scenario:
     def write_inputs(self, spark: SparkSession, folder: Path) -> None:
         """One file per stream and batch; a stream that is silent in a batch has no file then."""
         for number, step in enumerate(self.transcript.batches):
-            for name, source in self.transcript.sources.items():
-                if name in step.rows:
-                    self.write_file(spark, folder, name, number, step.rows[name])
+            for name, rows_ in step.rows.items():
+                self.write_file(spark, folder, name, number, rows_)
 
     def write_file(
         self, spark: SparkSession, folder: Path, name: str, number: int, rows: list[dict[str, Any]]
@@ -93,7 +94,7 @@ class Scenario:
         writers = [
             surface.named(n)
             .writeStream.queryName(n)
-            .format("parquet")
+            .format(self.format)
             .option("path", str(state / "sink" / n))
             .clock(self._clock())
             for n in pipelines
@@ -136,9 +137,15 @@ class Scenario:
         """What the sink directories hold, as any reader of parquet sees it."""
         total = {}
         for name, output in self.transcript.outputs.items():
-            rows = [_plain(r) for r in pq.read_table(state / "sink" / name).to_pylist()]
-            total[name] = Counter(_projected(r, output.columns) for r in rows)
+            read = self._read(state / "sink" / name)
+            total[name] = Counter(_projected(r, output.columns) for r in read)
         return total
+
+    def _read(self, folder: Path) -> list[dict[str, Any]]:
+        if self.format == "json":
+            files = [p for p in folder.glob("*.json") if p.name[0] not in "._"]
+            return [json.loads(line) for p in files for line in p.read_text().splitlines()]
+        return [_plain(r) for r in pq.read_table(folder).to_pylist()]
 
     def compare(self, state: Path) -> tuple[int, int]:
         """How many rows are missing, and how many are there that should not be."""
@@ -220,6 +227,7 @@ def scenarios() -> dict[str, Scenario]:
                  "long": [{"from": "short"}, _window("30 seconds", n="sum(n)", most="max(t)")],
              },
              "script": _script({"s": rows(3)})},
+            format="json",
         ),
         Scenario(
             "dedup and sort",

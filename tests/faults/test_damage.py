@@ -74,7 +74,9 @@ class Place:
         return Place(self.inputs, target)
 
 
-def stopped_at(spark: SparkSession, root: Path, setting: str, scenario: Scenario = SCENARIO) -> Place:
+def stopped_at(
+    spark: SparkSession, root: Path, setting: str, scenario: Scenario = SCENARIO
+) -> Place:
     scenario.write_inputs(spark, root / "in")
     place = Place(root / "in", root / "state")
     if not setting:
@@ -109,9 +111,7 @@ def refused(spark: SparkSession, place: Place, condition: str, **options: Any) -
     """Start, expect the error, and check that nothing was overwritten, committed or published."""
     before, shown = place.contents(), visible(place.state)
     with pytest.raises(CheckpointError) as error:
-        SCENARIO.start(
-            spark, place.inputs, place.state, groups=3, **options
-        ).awaitTermination()
+        SCENARIO.start(spark, place.inputs, place.state, groups=3, **options).awaitTermination()
     assert error.value.condition == condition, str(error.value)
     assert error.value.hint
     after = place.contents()
@@ -233,7 +233,9 @@ def test_two_drivers_in_two_processes(
         holder.wait()
         holder.stdin.close()
         holder.stdout.close()
-    place.checkpoint.acquire()  # a dead holder holds nothing
+    after = place.checkpoint
+    after.acquire()  # a dead holder holds nothing
+    after.release()
 
 
 def test_a_stale_epoch_cannot_commit(tmp_path: Path) -> None:

@@ -58,7 +58,9 @@ def test_killed_at_any_step_nothing_is_lost_or_repeated(
     assert has_ended(state)
     found = SCENARIO.found(state)
     for name, wanted in SCENARIO.expected.items():
-        assert found[name] == wanted, f"{name}: lost {wanted - found[name]}, twice {found[name] - wanted}"
+        assert found[name] == wanted, (
+            f"{name}: lost {wanted - found[name]}, twice {found[name] - wanted}"
+        )
         shown = spark.read.parquet(str(state / "sink" / name)).count()
         assert shown == sum(wanted.values())
 

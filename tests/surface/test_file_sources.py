@@ -24,25 +24,37 @@ def counted(df: Any, tmp_path: Path, *aggregates: str, keys: tuple[str, ...] = (
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("names", [("k", "ts", "v"), ("soundex(k) AS k", "ts", "v")], ids=["columns", "rows"])
+@pytest.mark.parametrize(
+    "names", [("k", "ts", "v"), ("soundex(k) AS k", "ts", "v")], ids=["columns", "rows"]
+)
 def test_partition_columns_missing_columns_and_wider_types(
     spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
 ):
     folder = tmp_path / "in"
     write(folder, "k=a/v=1/x.parquet", {"ts": times(1), "n": pa.array([7], pa.int8())})
-    write(folder, "k=b%20c/v=2/x.parquet", {"ts": times(2), "n": pa.array([300], pa.int32()), "more": [1]})
+    write(
+        folder,
+        "k=b%20c/v=2/x.parquet",
+        {"ts": times(2), "n": pa.array([300], pa.int32()), "more": [1]},
+    )
     write(folder, "k=__HIVE_DEFAULT_PARTITION__/v=3/x.parquet", {"TS": times(3)})
     schema = "ts timestamp, n bigint, k string, v bigint"
     df = sw.readStream(spark).schema(schema).parquet(str(folder))
     s = sw.stream(df, time="ts", progress=sw.Ordered())
     rows = run(s.select(*names, "n"), tmp_path / "ck", end=False).rows()
-    keys = {"a": "A000", "b c": "B200", None: None} if "soundex" in names[0] else {k: k for k in ("a", "b c", None)}
+    keys = (
+        {"a": "A000", "b c": "B200", None: None}
+        if "soundex" in names[0]
+        else {k: k for k in ("a", "b c", None)}
+    )
     assert sorted((r["v"], r["k"], r["n"], seconds(r["ts"])) for r in rows) == [
         (1, keys["a"], 7, 1), (2, keys["b c"], 300, 2), (3, keys[None], None, 3)]  # fmt: skip
 
 
 @pytest.mark.spark
-def test_a_column_of_another_type_is_an_error_that_names_the_file(spark: SparkSession, tmp_path: Path):
+def test_a_column_of_another_type_is_an_error_that_names_the_file(
+    spark: SparkSession, tmp_path: Path
+):
     path = write(tmp_path / "in", "x.parquet", {"ts": times(1), "n": ["one"]})
     df = sw.readStream(spark).schema("ts timestamp, n bigint").parquet(str(tmp_path / "in"))
     with pytest.raises(sw.ExecutionError) as caught:
@@ -54,7 +66,14 @@ def test_a_column_of_another_type_is_an_error_that_names_the_file(spark: SparkSe
 @pytest.mark.spark
 def test_old_files_and_strange_names(spark: SparkSession, tmp_path: Path):
     folder = tmp_path / "in"
-    names = ["a b.parquet", "c[1].parquet", "d?.parquet", "e%20f.parquet", "g=h.parquet", "é.parquet"]
+    names = [
+        "a b.parquet",
+        "c[1].parquet",
+        "d?.parquet",
+        "e%20f.parquet",
+        "g=h.parquet",
+        "é.parquet",
+    ]
     for i, name in enumerate(names):
         path = write(folder, name, {"ts": times(i), "v": [10**i]})
         if i % 2:

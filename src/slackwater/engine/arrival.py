@@ -20,7 +20,7 @@ from slackwater.semantics.summary import Chunk, Order, PartitionSummary, SourceS
 if TYPE_CHECKING:
     from slackwater.engine.low_level import Judged
 
-MAX_CHUNKS = 256
+MAX_CHUNKS = 64
 
 
 def arrival_summaries(

@@ -23,6 +23,7 @@ from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Late, Source
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
+from slackwater.semantics.limits import EARLIEST, LATEST
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
@@ -79,6 +80,11 @@ class Dialect:
             return ticks_sql(time)
         name = self.name(time.name)
         return f"CAST({name} AS BIGINT)" if time.kind == "long" else f"unix_micros({name})"
+
+    def usable_ticks(self, time: TimeColumn) -> str:
+        """As `ticks`, null where windows near the time could not be computed."""
+        ticks, end = self.ticks(time), "" if self.duck else "L"
+        return f"CASE WHEN {ticks} BETWEEN {EARLIEST}{end} AND {LATEST}{end} THEN {ticks} END"
 
     def number(self, values: Sequence[int], at: int) -> str:
         """A number that changes from batch to batch. Spark would put a literal into generated code and
@@ -139,7 +145,7 @@ def _relation(batch: Batch, fused: Fused, base: str, dialect: Dialect, passing: 
     source = fused.source
     numbers = _numbers(batch, fused)
     times = range(len(source.times))
-    items = [f"{dialect.ticks(t)} AS __sw_t{i}" for i, t in enumerate(source.times)]
+    items = [f"{dialect.usable_ticks(t)} AS __sw_t{i}" for i, t in enumerate(source.times)]
     carried = [f"__sw_t{i}" for i in times] + [f"__sw_v{i}" for i in times]
     if source.partition is not None:
         kind = "VARCHAR" if dialect.duck else "STRING"

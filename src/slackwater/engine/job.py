@@ -68,6 +68,9 @@ def task_errors() -> Iterator[None]:
     except PySparkException as error:
         found = _OWN_ERROR.search(str(error))
         if found is None:
+            failed = _column_engine_error(str(error))
+            if failed is not None:
+                raise failed from error
             raise
         kind = getattr(errors, found["kind"])
         raise kind(found["condition"], found["message"], hint=found["hint"] or "") from error
@@ -77,6 +80,30 @@ _OWN_ERROR = re.compile(
     r"slackwater\.errors\.(?P<kind>\w+): \[(?P<condition>\w+)\] (?P<message>.*)"
     r"(?:\n  to fix: (?P<hint>.*))?"
 )
+
+_ENGINE_ERROR = re.compile(r"duckdb\.(?P<kind>\w+)Exception: (?P<message>.*)")
+
+
+def _column_engine_error(text: str) -> ExecutionError | None:
+    """What the column engine could not compute, as an error of ours; None if it is something else."""
+    found = _ENGINE_ERROR.search(text)
+    if found is None:
+        return None
+    if found["kind"] == "OutOfMemory":
+        return ExecutionError(
+            "OUT_OF_MEMORY",
+            f"a task needs more memory than it may use: {found['message']}",
+            hint='give tasks more with option("memory", "2GB"), or cut the work into more '
+            'option("partitionGroups", ...)',
+        )
+    if found["kind"] in ("OutOfRange", "Conversion", "InvalidInput"):
+        return ExecutionError(
+            "EXPRESSION_FAILED",
+            f"an expression fails for some row: {found['message']}",
+            hint="keep such rows out with where(...), or use a function that gives null instead, "
+            "such as try_add or try_cast",
+        )
+    return None
 
 
 def _low_level(

@@ -24,6 +24,7 @@ from slackwater.engine.wire import Message, pack_control, routes
 from slackwater.model.node import LATE_FIELDS, Aggregate, Late, Source
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.limits import EARLIEST, LATEST
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
 from slackwater.semantics.window_ids import last_complete, windows_missed
@@ -254,14 +255,18 @@ class SourceTask:
 
 
 def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:
-    """A time column as int64 ticks and the mask of its nulls."""
+    """A time column as int64 ticks and the mask of its nulls, unusable times among them."""
     null = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
     values = column.cast(pa.int64())
     if null.any():
         values = values.fill_null(0)
-    return values.to_numpy(), null
+    ticks = values.to_numpy()
+    if len(ticks) and (ticks.min() < EARLIEST or ticks.max() > LATEST):
+        absurd = (ticks < EARLIEST) | (ticks > LATEST)
+        ticks, null = np.where(absurd, 0, ticks), null | absurd
+    return ticks, null
 
 
 def broadcast_summaries(batch: Batch, tasks: Iterable[SourceTask]) -> list[Message]:

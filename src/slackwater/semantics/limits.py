@@ -7,3 +7,7 @@ START = -(1 << 62)
 
 END = 1 << 62
 """The stream has ended."""
+
+EARLIEST, LATEST = -(1 << 61), (1 << 61) - 1
+"""A time outside of these (some 73,000 years from the epoch in microseconds) counts as no time: so near the ends of
+int64, the ends of its windows could not be computed."""

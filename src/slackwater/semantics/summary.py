@@ -170,7 +170,7 @@ def chunk_delay(chunks: Iterable[Chunk]) -> tuple[int, int | None]:
     best, time = 0, None
     # Greatest time of all chunks that begin before: any of their rows may precede.
     newest: int | None = None
-    for first, last, hi, lo in ordered:
+    for _, _, hi, lo in ordered:
         if newest is not None and newest - lo > best:
             best, time = newest - lo, lo
         newest = hi if newest is None else max(newest, hi)

@@ -69,6 +69,14 @@ def start(
             hint="use it with trigger(availableNow=True)",
         )
     names = [w._name or ("output" if i == 0 else f"output{i + 1}") for i, w in enumerate(writers)]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise AnalysisError(
+            "DUPLICATE_NAME",
+            f"two outputs are called {twice!r}",
+            hint="give each output a queryName of its own",
+            name=twice,
+        )
     plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
     sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
     spark = writers[0]._stream._spark

@@ -1,0 +1,263 @@
+"""The shape of a batch's job: one job, one read of the source, one exchange per level, every group there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import slackwater as sw
+from slackwater.engine import failpoints, job, loop
+from slackwater.engine.group_task import group_task
+from slackwater.engine.low_level_tasks import split_task
+from slackwater.engine.wire import ARROW_SCHEMA, pack_control, routes, unpack
+from tests.surface.helpers import at, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "k string, ts timestamp, v bigint"
+BATCHES = [
+    [("a", at(1), 1), ("b", at(2), 2), ("a", at(3), 3)],
+    [("a", at(100), 4), ("c", at(0), 5)],
+]
+
+
+class Watch:
+    """What the engine asked of Spark: plans of its jobs and what their tasks returned."""
+
+    def __init__(self) -> None:
+        self.plans: list[str] = []
+        self.found: list[list[dict[str, Any]]] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.adaptive: list[str] = []
+
+    def pairs(self, batch: int) -> list[tuple[int, int]]:
+        return sorted((d["level"], d["group"]) for d in self.found[batch] if d["level"])
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    seen = Watch()
+    collect, real = DataFrame.collect, job.run_job
+
+    def collecting(frame: Any) -> Any:
+        rows = collect(frame)
+        if frame.columns == ["route", "blob"]:
+            seen.plans.append(frame._jdf.queryExecution().executedPlan().toString())
+        return rows
+
+    def running(frame: Any, *rest: Any) -> Any:
+        seen.calls.append(rest)
+        seen.found.append(real(frame, *rest))
+        return seen.found[-1]
+
+    monkeypatch.setattr(DataFrame, "collect", collecting)
+    monkeypatch.setattr(loop, "run_job", running)
+    return seen
+
+
+def exchanges(plan: str) -> list[str]:
+    return re.findall(r"\b\w*Exchange\b.*", plan)
+
+
+def jobs(spark: SparkSession, query: Any) -> int:
+    """Spark jobs of a query's run: structured streaming puts them all into a group of the run's id."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(query.runId))
+
+
+def noop(streams: dict[str, Any], checkpoint: Path) -> Any:
+    writers = [s.writeStream.format("noop").queryName(n) for n, s in streams.items()]
+    q = sw.start(writers, checkpointLocation=str(checkpoint), trigger={"availableNow": True})
+    q.awaitTermination()
+    return q
+
+
+@pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
+def test_one_job_and_one_exchange_per_level_in_a_session_as_it_comes(
+    spark: SparkSession, tmp_path: Path, watch: Watch, splits: bool
+):
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    df = sw.replay(spark, BATCHES, SCHEMA, splits=splits)
+    s = sw.stream(df, time="ts", progress=sw.Ordered())
+    one = s.groupBy("k", sw.window("10 seconds")).agg("sum(v) AS v")
+    q = noop(
+        {"one": one, "two": one.groupBy(sw.window("1 minute")).agg("sum(v) AS v")}, tmp_path / "ck"
+    )
+    assert len(watch.plans) == len(BATCHES)
+    assert jobs(spark, q) == len(BATCHES)
+    for plan in watch.plans:
+        found = exchanges(plan)
+        assert len(found) == 2, plan  # two levels
+        assert all("hashpartitioning(route" in e for e in found), plan
+        assert "Broadcast" not in plan and "Adaptive" not in plan
+        if splits:  # no file passes through the JVM
+            assert "FileScan" not in plan and "binaryFile" not in plan
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+
+
+def test_the_source_is_read_once_however_many_consumers_there_are(
+    spark: SparkSession, tmp_path: Path, watch: Watch
+):
+    log = tmp_path / "reads"
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with log.open("a") as out:
+                out.write("x" * batch.num_rows)
+            yield batch
+
+    df = sw.replay(spark, BATCHES, SCHEMA).mapInArrow(counted, SCHEMA)  # type: ignore[union-attr]
+    s = sw.stream(df, time="ts", name="s", progress=sw.Ordered())
+    t = sw.stream(df, time="ts", name="t", progress=sw.MaxDelay())
+    streams = {
+        "counts": s.groupBy("k", sw.window("10 seconds")).count(),
+        "spoken": s.groupBy("soundex(k)", sw.window("10 seconds")).count(),
+        "unique": s.dropDuplicates(["k", "ts"]),
+        "sorted": t.where("v > 1").sort(),
+        "late": s.late,
+        "plain": s.select("ts", "k"),
+    }
+    q = noop(streams, tmp_path / "ck")
+    assert jobs(spark, q) == len(BATCHES)
+    assert len(log.read_text()) == sum(map(len, BATCHES))
+    assert [len(exchanges(p)) for p in watch.plans] == [1, 1]
+
+
+def test_partial_aggregation_in_the_jvm_reads_once_too(
+    spark: SparkSession, tmp_path: Path, watch: Watch
+):
+    log = tmp_path / "reads"
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with log.open("a") as out:
+                out.write("x" * batch.num_rows)
+            yield batch
+
+    df = sw.replay(spark, BATCHES, SCHEMA).mapInArrow(counted, SCHEMA)  # type: ignore[union-attr]
+    s = sw.stream(df, time="ts", progress=sw.Ordered())
+    q = noop({"counts": s.groupBy("k", sw.window("10 seconds")).count()}, tmp_path / "ck")
+    assert jobs(spark, q) == len(BATCHES)
+    assert len(log.read_text()) == sum(map(len, BATCHES))
+    assert all("__sw" not in p and "RDD" in p for p in watch.plans), watch.plans[0]
+
+
+@pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
+def test_every_group_runs_though_no_row_survives_and_windows_still_close(
+    spark: SparkSession, tmp_path: Path, watch: Watch, splits: bool
+):
+    batches = [BATCHES[0], [("x", at(200), 0)]]
+    df = sw.replay(spark, batches, SCHEMA, splits=splits)
+    s = sw.stream(df, time="ts", progress=sw.Ordered())
+    result = s.where("k <> 'x'").groupBy("k", sw.window("10 seconds")).agg("sum(v) AS v")
+    done = run(result, tmp_path / "ck", end=False, options={"partitionGroups": 3})
+    assert [watch.pairs(b) for b in (0, 1)] == [[(1, 0), (1, 1), (1, 2)]] * 2
+    # The dropped row closed the windows of the batch before, though none of its rows came through.
+    (operator,) = done.last["operators"].values()
+    assert operator["rowsIn"] == 0 and operator["rowsOut"] == 2
+    assert sorted((r["k"], r["v"]) for r in done.rows()) == [("a", 4), ("b", 2)]
+
+
+def test_an_ending_stream_has_batches_without_input(
+    spark: SparkSession, tmp_path: Path, watch: Watch
+):
+    s = sw.stream(sw.replay(spark, BATCHES[:1], SCHEMA), time="ts", progress=sw.Ordered())
+    done = run(s.groupBy("k", sw.window("10 seconds")).count(), tmp_path / "ck")
+    assert [r["numInputRows"] for r in done.records] == [3, 0]
+    assert watch.pairs(1) == watch.pairs(0) and len(done.rows()) == 2
+    assert [len(exchanges(p)) for p in watch.plans] == [1, 1]
+
+
+def test_routes_lead_to_their_partition(spark: SparkSession):
+    from pyspark.sql import functions as F
+
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        for n in range(1, 18):
+            rows = [(g, route) for g, route in enumerate(routes(n))]
+            frame = spark.createDataFrame(rows, "g int, route int").repartition(n, "route")
+            found = frame.select("g", F.spark_partition_id().alias("p")).collect()
+            assert sorted((r.g, r.p) for r in found) == [(g, g) for g in range(n)], n
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", before)
+
+
+@pytest.mark.parametrize("plan", ["panes", "wids"])
+def test_a_second_attempt_of_a_task_counts_nothing_twice(
+    spark: SparkSession, tmp_path: Path, watch: Watch, plan: str
+):
+    """A local session never retries, so the tasks of a recorded batch are run again here: a first attempt
+    fails after it has written its state, the second must describe the same as the batch that was committed."""
+    df = sw.replay(spark, BATCHES, SCHEMA, splits=True)
+    s = sw.stream(df, time="ts", progress=sw.Ordered())
+    result = s.groupBy("k", sw.window("10 seconds")).agg("sum(v) AS v")
+    run({"sums": result, "late": s.late}, tmp_path / "ck", end=False, options={"windowPlan": plan})
+    batch, _inputs, splits, _ = watch.calls[-1]
+
+    def attempt(point: str | None) -> list[dict[str, Any]]:
+        failpoints.reset()
+        told = replace(batch, failpoints="" if point is None else f"{point}=raise")
+        numbers = pa.record_batch([pa.array(range(max(splits) + 1), pa.int64())], names=["id"])
+        sent = rows(split_task(told, splits, frozenset())(iter([numbers])))
+        found = []
+        for g, route in enumerate(routes(told.groups)):
+            mine = [(route, pack_control("group", g)), *((r, b) for r, b in sent if r == route)]
+            columns = [pa.array(c, f.type) for c, f in zip(zip(*mine), ARROW_SCHEMA, strict=True)]
+            received = pa.record_batch(columns, schema=ARROW_SCHEMA)
+            found += [unpack(b)[1] for _, b in rows(group_task(told, 1)(iter([received])))]
+        return found
+
+    for point in ("task.run.after", "task.output.after"):
+        with pytest.raises(failpoints.InjectedFailure):
+            attempt(point)
+    again = attempt(None)
+    assert counts(again) == counts(watch.found[-1])
+    late = next(d["progress"]["summaries"]["stream"]["late"] for d in again if "progress" in d)
+    assert late == {"ts": 1}
+    names = [
+        {r["name"] for op in d["operators"].values() for r in op["runs"]}
+        for d in (*again, *watch.found[-1])
+    ]
+    assert len(set().union(*names)) > len(
+        set().union(*names[: len(again)])
+    )  # each attempt its own files
+
+
+def rows(batches: Iterator[pa.RecordBatch]) -> list[tuple[int, bytes]]:
+    return [
+        (r, b)
+        for batch in batches
+        for r, b in zip(batch["route"].to_pylist(), batch["blob"].to_pylist())
+    ]
+
+
+def counts(found: list[dict[str, Any]]) -> Any:
+    """What descriptors count, by (level, group); file names differ between attempts."""
+
+    def plain(d: dict[str, Any]) -> Any:
+        operators = {
+            op: {**{k: v for k, v in state.items() if k != "runs"}, "rows": sum(r["rows"] for r in state["runs"])}
+            for op, state in d["operators"].items()
+        }  # fmt: skip
+        outputs = {n: sum(f["rows"] for f in files) for n, files in d["outputs"].items()}
+        return d["level"], d["group"], d.get("digest"), operators, outputs
+
+    return sorted((plain(d) for d in found), key=str)
+
+
+def test_the_reader_of_plans_sees_exchanges(spark: SparkSession):
+    frame = spark.range(10).repartition(3, "id")
+    assert len(exchanges(frame._jdf.queryExecution().sparkPlan().toString())) == 1
+    check: Callable[[str], list[str]] = exchanges
+    assert check("Scan\nProject") == []

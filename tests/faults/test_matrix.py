@@ -1,0 +1,211 @@
+"""``make faults``: every failpoint in every scenario, random kills, a silent source; fills docs/faults.md."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slackwater.engine import manifest as manifests
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.failpoints import POINTS
+from slackwater.testing.transcripts import oracle
+from tests.faults.killing import (
+    HITS,
+    Ended,
+    finish,
+    has_ended,
+    jitter,
+    kill_after,
+    kill_at,
+    visible,
+)
+from tests.faults.scenarios import BATCHES, Scenario, scenarios
+from tests.faults.table import Table
+from tests.faults.test_damage import failing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+NAMES = list(scenarios())
+KILLS = 4  # at random moments, per scenario: 24 in all
+LONGEST = 8.0  # seconds; a scenario takes about this from the session's start to its end
+
+# An operator that gives out few files, or keeps few runs, reaches a point less often.
+FEWER = {"task.run.before": 2, "task.run.after": 2, "task.output.before": 1, "task.output.after": 1,
+         "publish.rename": 2, "compact.before": 1, "gc.before": 1, "gc.after": 1}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def inputs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    root = tmp_path_factory.mktemp("inputs")
+    made: set[str] = set()
+
+    def get(name: str) -> Path:
+        if name not in made:
+            scenarios()[name].write_inputs(spark, root / name)
+            made.add(name)
+        return root / name
+
+    return get
+
+
+Killed = tuple[Path, Path, Ended]
+
+
+@pytest.fixture(scope="module")
+def killed(
+    inputs: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Callable[[str, str], Killed]]:
+    """Children of all selected cases, two at a time, ahead of the tests that look at them."""
+    root = tmp_path_factory.mktemp("matrix")
+    chosen = [
+        (item.callspec.params["name"], item.callspec.params["point"])
+        for item in request.session.items
+        if getattr(item, "module", None) is request.module
+        and "point" in getattr(getattr(item, "callspec", None), "params", {})
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        futures: dict[tuple[str, str], Future[Ended]] = {
+            (n, p): pool.submit(
+                kill_at, scenarios()[n], inputs(n), root / n / p, p, FEWER.get(p, HITS[p])
+            )
+            for n, p in chosen
+        }
+        yield lambda n, p: (inputs(n), root / n / p, futures[n, p].result())
+        for future in futures.values():
+            future.cancel()
+
+
+def check(scenario: Scenario, table: Table, state: Path, point: str, kills: int, text: str) -> None:
+    lost, twice = scenario.compare(state)
+    line = table.add(scenario.name, point, kills, lost, twice)
+    assert line.verdict == "ok", f"{line}\n{text[-3000:]}"
+
+
+@pytest.mark.parametrize("point", list(POINTS))
+@pytest.mark.parametrize("name", NAMES)
+def test_every_step_in_every_scenario(
+    name: str,
+    point: str,
+    killed: Callable[[str, str], Killed],
+    spark: SparkSession,
+    table: Table,
+) -> None:
+    scenario = scenarios()[name]
+    source, state, ended = killed(name, point)
+    finish(scenario, spark, source, state, groups=3)
+    reached = int(ended.code == -signal.SIGKILL)
+    check(scenario, table, state, point, reached, ended.text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_again_and_again_at_random_moments(
+    name: str,
+    inputs: Callable[[str], Path],
+    spark: SparkSession,
+    tmp_path: Path,
+    table: Table,
+) -> None:
+    scenario = scenarios()[name]
+    text, kills, lives = "", 0, 0
+    lost = twice = 0
+    delays = iter(jitter(NAMES.index(name), 4 * KILLS, LONGEST))
+    while kills < KILLS:
+        # One that ended before its kill came has its result checked too, and another begins.
+        state, lives = tmp_path / f"life{lives}", lives + 1
+        for delay in delays:
+            ended = kill_after(scenario, inputs(name), state, delay, groups=kills % 3 + 1)
+            text += ended.text
+            kills += ended.code == -signal.SIGKILL
+            if ended.code == 0 or kills == KILLS:
+                break
+            assert ended.code == -signal.SIGKILL, ended.text
+        finish(scenario, spark, inputs(name), state, groups=3)
+        found = scenario.compare(state)
+        lost, twice = lost + found[0], twice + found[1]
+    line = table.add(name, "random moments", kills, lost, twice)
+    assert line.verdict == "ok" and kills == KILLS, text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lost_commit_of_spark(
+    name: str,
+    inputs: Callable[[str], Path],
+    spark: SparkSession,
+    tmp_path: Path,
+    table: Table,
+) -> None:
+    """Spark forgets that it ran the last batch, which runs again: no job, no row twice."""
+    scenario = scenarios()[name]
+    ended = kill_at(scenario, inputs(name), tmp_path, "publish.after", 6)
+    finish(scenario, spark, inputs(name), tmp_path, groups=2)
+    commits = tmp_path / "checkpoint" / "commits"
+    newest = max(int(p.name) for p in commits.iterdir() if p.name.isdigit())
+    for path in (commits / str(newest), commits / f".{newest}.crc"):
+        path.unlink()
+    shown = visible(tmp_path)
+    with failing("intent.before=raise"):
+        finish(scenario, spark, inputs(name), tmp_path, groups=3)
+    assert visible(tmp_path) == shown
+    reached = int(ended.code == -signal.SIGKILL)
+    check(scenario, table, tmp_path, "Spark's last commit deleted", reached, ended.text)
+
+
+@pytest.mark.parametrize(
+    "step", ["intent.before", "intent.after", "job.after", "manifest.after", "publish.after"]
+)
+def test_killed_while_the_streams_end(
+    step: str, inputs: Callable[[str], Path], spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
+    """The batch that ends the streams is one of its own, after the last that has rows."""
+    scenario = scenarios()["sliding"]
+    ended = kill_at(scenario, inputs(scenario.name), tmp_path, step, BATCHES + 1)
+    finish(scenario, spark, inputs(scenario.name), tmp_path, groups=3)
+    reached = int(ended.code == -signal.SIGKILL)
+    check(scenario, table, tmp_path, f"{step}, last batch", reached, ended.text)
+
+
+@pytest.mark.parametrize("step", ["task.run.after", "task.output.after"])
+def test_a_worker_dies_and_its_task_is_tried_again(
+    step: str, inputs: Callable[[str], Path], tmp_path: Path, table: Table
+) -> None:
+    """The files of the dead attempt stay behind, but no manifest names them."""
+    scenario = scenarios()["sliding"]
+    ended = kill_at(scenario, inputs(scenario.name), tmp_path, step, HITS[step], scope="worker")
+    assert ended.code == 0, ended.text[-3000:]
+    assert has_ended(tmp_path)
+    checkpoint = Checkpoint(str(tmp_path / "checkpoint"))
+    kept = [manifests.read(checkpoint, b) for b in manifests.committed(checkpoint)]
+    named = {r.name for m in kept if m for groups in m.runs.values() for g in groups for r in g}
+    runs = {p.name for p in checkpoint.runs.glob("*.arrow")}
+    staged = list((tmp_path / "sink").glob("*/_slackwater/*/*.parquet"))
+    left = len(runs - named) if step == "task.run.after" else len(staged)
+    check(scenario, table, tmp_path, f"{step}, worker only", int(left > 0), ended.text)
+
+
+def test_a_silent_source_does_not_hold_up_the_others(
+    inputs: Callable[[str], Path], spark: SparkSession, tmp_path: Path
+) -> None:
+    """One source stops after its third batch; windows go on closing, also across a kill."""
+    scenario = scenarios()["a silent source"]
+    ended = kill_at(scenario, inputs(scenario.name), tmp_path, "publish.after", 7)
+    assert ended.code == -signal.SIGKILL, ended.text
+    last = manifests.last(Checkpoint(str(tmp_path / "checkpoint")))
+    assert last is not None and not last.final
+    wanted = oracle(scenario.transcript)
+    assert last.bounds["t"] == wanted[last.ordinal].bounds["t"]
+    assert last.bounds["t"]["ts"] > wanted[2].bounds["t"]["ts"], "it has moved without new rows"
+    shown = scenario.found(tmp_path)["both"]
+    assert sum(shown.values()) == sum(len(w.outputs["both"]) for w in wanted[: last.ordinal + 1])
+    assert sum(shown.values()) > sum(len(w.outputs["both"]) for w in wanted[:3])
+    finish(scenario, spark, inputs(scenario.name), tmp_path, groups=3)
+    assert scenario.compare(tmp_path) == (0, 0)
