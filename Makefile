@@ -48,8 +48,8 @@ bench-windows: setup ## sliding windows: Slackwater beside native Structured Str
 bench-growth: setup ## throughput and memory as keys and overlap grow, as a plot in docs/
 	$(PY) -m benchmarks growth $(BENCH)
 
-faults: setup ## kill a query at every durable step, restart it, compare the output
-	$(PY) -m pytest -q -m faults
+faults: setup ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
+	$(PY) -m pytest -q -m faults $(FAULTS)
 
 conformance: setup ## rewrite docs/conformance.md from the marks in the tests
 	$(PY) tools/conformance.py

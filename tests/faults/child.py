@@ -28,6 +28,8 @@ def main(name: str, inputs: str, state: str, groups: str, scope: str = "machine"
         SparkSession.builder.master("local[2]" if scope == "machine" else "local[2,4]")
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
+        # It lives for seconds: compiling for speed would cost more than it saves.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

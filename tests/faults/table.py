@@ -1,10 +1,12 @@
-"""What ``make faults`` found, as a page of the documentation."""
+"""What ``make faults`` found, as a page of the documentation.
+
+A run replaces the lines of the cases it ran and keeps the others, so that the page can be filled in parts; each
+line says when it was run, and the page which cases have no line.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import os
-import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,15 +14,19 @@ from slackwater.engine.failpoints import POINTS
 from tests.faults.scenarios import scenarios
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+RANDOM = "random moments"
+LOST_COMMIT = "Spark's last commit deleted"
 
 HEAD = """# Faults
 
-`make faults` writes this page. Each line: a query is killed with SIGKILL (driver and JVM at once) at a
-named step or at random moments, started again on the same checkpoint with another number of partition
-groups, and run to its end. *Lost* and *twice* count result rows, over all outputs, against a brute-force
-computation over the same input; a verdict is `ok` only if the kill happened and both are 0. The steps are
-described in `src/slackwater/engine/failpoints.py`, the scenarios in `tests/faults/scenarios.py`.
+`make faults` writes this page. Each line is a query that was killed with SIGKILL (driver and JVM at once) at a
+named step or at random moments, started again on the same checkpoint with another number of partition groups, and
+run to its end. *Lost* and *twice* count result rows, over all outputs, against a brute-force computation over
+the same input; a verdict is `ok` only if the kill happened and both are 0. The steps are described in
+`src/slackwater/engine/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
+worker was killed and Spark tried its task again. `make test` kills the first scenario at every step, too.
 """
+COLUMNS = "| scenario | point | kills | lost | twice | verdict | run on |"
 
 
 @dataclass(frozen=True)
@@ -32,54 +38,62 @@ class Line:
     kills: int
     lost: int
     twice: int
+    when: str
 
     @property
     def verdict(self) -> str:
         return "ok" if self.kills and not self.lost and not self.twice else "FAILED"
 
+    def __str__(self) -> str:
+        cells = (self.scenario, self.point, self.kills, self.lost, self.twice, self.verdict)
+        return f"| {' | '.join(str(c) for c in cells)} | {self.when} |"
+
 
 @dataclass
 class Table:
-    """Collects lines, and tells which of a whole run's are missing."""
+    """Collects lines by scenario and point."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: dict[tuple[str, str], Line] = field(default_factory=dict)
 
     def add(self, scenario: str, point: str, kills: int, lost: int, twice: int) -> Line:
-        line = Line(scenario, point, kills, lost, twice)
-        self.lines.append(line)
+        when = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        line = Line(scenario, point, kills, lost, twice, when)
+        self.lines[scenario, point] = line
         return line
 
     def text(self) -> str:
-        when = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        kills = sum(x.kills for x in self.lines)
-        bad = [x for x in self.lines if x.verdict != "ok"]
-        out = [HEAD, f"Run on {when}, Python {platform.python_version()}, {os.cpu_count()} cores: "
-               f"{len(self.lines)} cases, {kills} kills, {len(bad)} failed.", ""]  # fmt: skip
+        lines = sorted(self.lines.values(), key=lambda x: (x.scenario, x.point))
+        bad = sum(x.verdict != "ok" for x in lines)
+        out = [HEAD, f"{len(lines)} cases, {sum(x.kills for x in lines)} kills, {bad} failed.", ""]
         missing = self._missing()
         if missing:
-            out += ["Not run this time:", "", *(f"- {m}" for m in missing), ""]
-        out += [
-            "| scenario | point | kills | lost | twice | verdict |",
-            "| --- | --- | --- | --- | --- | --- |",
-        ]
-        out += [
-            f"| {x.scenario} | {x.point} | {x.kills} | {x.lost} | {x.twice} | {x.verdict} |"
-            for x in sorted(self.lines, key=lambda x: (x.scenario, x.point))
-        ]
-        return "\n".join(out) + "\n"
+            out += ["Not run yet:", "", *(f"- {m}" for m in missing), ""]
+        return "\n".join([*out, COLUMNS, "| --- " * 7 + "|", *(str(x) for x in lines)]) + "\n"
 
     def _missing(self) -> list[str]:
-        ran = {(x.scenario, x.point) for x in self.lines}
+        wanted = [*POINTS, RANDOM, LOST_COMMIT]
         found = []
         for name in scenarios():
-            wanted = [*POINTS, "random moments", "Spark's last commit deleted"]
-            left = [p for p in wanted if (name, p) not in ran]
-            if len(left) == len(wanted):
-                found.append(f"{name}: all")
-            elif left:
-                found.append(f"{name}: {', '.join(left)}")
+            left = [p for p in wanted if (name, p) not in self.lines]
+            if left:
+                text = "all" if len(left) == len(wanted) else ", ".join(left)
+                found.append(f"{name}: {text}")
         return found
 
-    def write(self) -> None:
+    def write(self, page: Path = PAGE) -> None:
         if self.lines:
-            PAGE.write_text(self.text(), encoding="utf-8")
+            merged = Table({**read(page), **self.lines})
+            page.write_text(merged.text(), encoding="utf-8")
+
+
+def read(page: Path) -> dict[tuple[str, str], Line]:
+    """The lines that a page has."""
+    if not page.exists():
+        return {}
+    found = {}
+    for text in page.read_text(encoding="utf-8").splitlines():
+        cells = [c.strip() for c in text.strip("|").split("|")]
+        if text.startswith("|") and len(cells) == 7 and cells[2].isdigit():
+            line = Line(cells[0], cells[1], *(int(c) for c in cells[2:5]), cells[6])  # type: ignore[misc]
+            found[line.scenario, line.point] = line
+    return found

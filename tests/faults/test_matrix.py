@@ -25,7 +25,7 @@ from tests.faults.killing import (
     visible,
 )
 from tests.faults.scenarios import BATCHES, Scenario, scenarios
-from tests.faults.table import Table
+from tests.faults.table import LOST_COMMIT, RANDOM, Table
 from tests.faults.test_damage import failing
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def test_killed_again_and_again_at_random_moments(
         finish(scenario, spark, inputs(name), state, groups=3)
         found = scenario.compare(state)
         lost, twice = lost + found[0], twice + found[1]
-    line = table.add(name, "random moments", kills, lost, twice)
+    line = table.add(name, RANDOM, kills, lost, twice)
     assert line.verdict == "ok" and kills == KILLS, text
 
 
@@ -157,7 +157,7 @@ def test_a_lost_commit_of_spark(
         finish(scenario, spark, inputs(name), tmp_path, groups=3)
     assert visible(tmp_path) == shown
     reached = int(ended.code == -signal.SIGKILL)
-    check(scenario, table, tmp_path, "Spark's last commit deleted", reached, ended.text)
+    check(scenario, table, tmp_path, LOST_COMMIT, reached, ended.text)
 
 
 @pytest.mark.parametrize(

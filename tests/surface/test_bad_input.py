@@ -377,6 +377,16 @@ def test_a_file_that_is_no_parquet_is_named_and_the_query_goes_on_without_it(
     assert "rename" in error.hint
 
 
+@pytest.mark.spark
+def test_an_expression_that_fails_for_some_row(spark: SparkSession, tmp_path: Path):
+    write(tmp_path / "in", "a.parquet", {"ts": times(1, 2), "v": [1, 2**63 - 1]})
+    df = sw.readStream(spark).schema("ts timestamp, v bigint").parquet(str(tmp_path / "in"))
+    s = sw.stream(df, time="ts", progress=sw.Ordered())
+    error = refused(lambda: run(s.withColumn("w", "v + 1"), tmp_path / "ck"), "EXPRESSION_FAILED",
+                    "verflow", str(2**63 - 1), kind=sw.ExecutionError)  # fmt: skip
+    assert "try_add" in error.hint
+
+
 # --- times ------------------------------------------------------------------------------------------
 
 FIRST = dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc)

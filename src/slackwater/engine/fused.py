@@ -63,8 +63,9 @@ def fusible(plan: Plan, source: Source) -> Fused | None:
 class Dialect:
     """How the two engines spell what the fused query needs."""
 
-    def __init__(self, duck: bool):
+    def __init__(self, duck: bool, source: int = 0):
         self.duck = duck
+        self.source = source
 
     def name(self, name: str) -> str:
         """A quoted column name."""
@@ -87,13 +88,16 @@ class Dialect:
         return f"CASE WHEN {ticks} BETWEEN {EARLIEST}{end} AND {LATEST}{end} THEN {ticks} END"
 
     def number(self, values: Sequence[int], at: int) -> str:
-        """A number that changes from batch to batch. Spark would put a literal into generated code and
-        compile it anew; an element of an array, at an index that is not constant, stays data.
+        """A number that changes from batch to batch.
+
+        Spark would put a literal into generated code and compile it anew; an element of an array, at an
+        index that is not constant, stays data. (``__src`` is the source's number in every row, but
+        Spark does not know that; ``__src * 0`` it would simplify.)
         """
         if self.duck:
             return str(values[at])
         items = ", ".join(f"{v}L" for v in values)
-        return f"array({items})[CAST(__src * 0 AS INT) + {at}]"
+        return f"array({items})[__src + {at - self.source}]"
 
     def without(self, column: str) -> str:
         """All columns but one."""

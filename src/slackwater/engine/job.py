@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater import errors
 from slackwater.engine.batch import Batch
-from slackwater.engine.fused import Dialect, Fused, fusible, query
+from slackwater.engine.fused import Fused, fusible
 from slackwater.engine.group_task import group_task
 from slackwater.engine.inputs import Input, row_frame, split_inputs
 from slackwater.engine.low_level_tasks import partial_task, row_task, split_task
+from slackwater.engine.map_side import partial_frame
 from slackwater.engine.plan import Plan
 from slackwater.engine.row_step import row_step
 from slackwater.engine.wire import SCHEMA_DDL, pack_control, routes, unpack
@@ -137,9 +138,10 @@ def _low_level(
 def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFrame:
     reduced = jvm_fusible_plan(batch.plan, inputs)
     if reduced is not None:
-        partials = _partial_frame(frame, batch, inputs, reduced)
+        partials = partial_frame(frame, batch, inputs, reduced)
         if partials is not None:
-            return partials.mapInArrow(partial_task(batch, reduced.source), SCHEMA_DDL)
+            made, columns = partials
+            return made.mapInArrow(partial_task(batch, reduced.source, columns), SCHEMA_DDL)
     found = row_frame(frame, batch.plan, inputs)
     assert found is not None
     rows, described = found
@@ -164,85 +166,6 @@ def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
     ):
         return None
     return fused
-
-
-def _partial_frame(
-    frame: DataFrame, batch: Batch, inputs: Sequence[Input], fused: Fused
-) -> DataFrame | None:
-    """Spark's map-side aggregation alone, as a DataFrame.
-
-    ``groupBy`` would put its own shuffle (by all group columns, the pane included) behind it; we need the rows
-    before that shuffle. So the aggregation is planned as usual and the part below the exchange is executed.
-    None if the plan has not the expected shape; the caller then takes another way.
-    """
-    from pyspark.sql import DataFrame as Frame
-    from pyspark.sql import functions as F
-
-    spark = frame.sparkSession
-    index = fused.source.input
-    names = [f.name for f in inputs[index].fields]
-    base = frame.where(F.col("__src") == index).select(
-        "__src", *[F.col(f"__c{index}_{i}").alias(n) for i, n in enumerate(names)]
-    )
-    groups, items, relation = query(batch, fused, "SELECT * FROM {base}", Dialect(duck=False))
-    view = f"__sw_base_{abs(hash(batch.root)) % 10**9}"
-    base.createOrReplaceTempView(view)
-    prepared = spark.sql(relation.replace("{base}", view))
-    keys = [F.expr(_body(g)).alias(_alias(g)) for g in groups]
-    aggregates = [F.expr(_body(i)).alias(_alias(i)) for i in items]
-    planned = prepared.groupBy(*keys).agg(*aggregates)
-    execution = planned._jdf.queryExecution()
-    places = _buffer_places(execution.optimizedPlan(), len(groups))
-    exchange = _find_exchange(execution.executedPlan())
-    if exchange is None or places is None:
-        return None
-    child = exchange.child()
-    if child.schema().size() != len(groups) + len(set(places)):
-        return None
-    jdf = spark._jsparkSession.internalCreateDataFrame(child.execute(), child.schema(), False)
-    plain = Frame(jdf, spark).toDF(*[f"c{i}" for i in range(child.schema().size())])
-    columns = [F.col(f"c{i}").alias(_alias(g)) for i, g in enumerate(groups)]
-    for item, place in zip(items, places, strict=True):
-        columns.append(F.col(f"c{len(groups) + place}").alias(_alias(item)))
-    return plain.select(*columns)
-
-
-def _buffer_places(plan: Any, groups: int) -> list[int] | None:
-    """For each aggregate column the place of its buffer: Spark computes equal aggregates once.
-
-    Every aggregate used here has a buffer of one column, in order of first appearance.
-    """
-    if plan.getClass().getSimpleName() != "Aggregate":
-        return None
-    items = plan.aggregateExpressions()
-    seen: dict[str, int] = {}
-    places = []
-    for i in range(groups, items.size()):
-        item = items.apply(i)
-        if item.getClass().getSimpleName() != "Alias":
-            return None
-        text = str(item.child().canonicalized().toString())
-        places.append(seen.setdefault(text, len(seen)))
-    return places
-
-
-def _find_exchange(plan: Any) -> Any:
-    if plan.getClass().getSimpleName() == "ShuffleExchangeExec":
-        return plan
-    children = plan.children()
-    for i in range(children.size()):
-        found = _find_exchange(children.apply(i))
-        if found is not None:
-            return found
-    return None
-
-
-def _body(item: str) -> str:
-    return item.rsplit(" AS ", 1)[0]
-
-
-def _alias(item: str) -> str:
-    return item.rsplit(" AS ", 1)[1].strip('`"')
 
 
 def _group_rows(spark: SparkSession, groups: int) -> DataFrame:

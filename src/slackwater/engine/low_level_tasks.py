@@ -67,15 +67,20 @@ def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
             task.rows(table, ready)
 
 
-def partial_task(batch: Batch, source: Source) -> Task:
-    """Partial aggregates that Spark's own map-side aggregation made of the only path of a source."""
+def partial_task(batch: Batch, source: Source, columns: tuple[tuple[str, str], ...]) -> Task:
+    """Partial aggregates that Spark's own map-side aggregation made of the only path of a source.
+
+    ``columns`` are pairs of the name that is wanted and the column that holds it.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         delivery = Delivery(batch, f"l0p{_partition_id()}")
         task = SourceTask(batch, source, delivery)
         found = list(batches)
         if found:
-            deliver_fused(task, pa.Table.from_batches(found), from_spark=True)
+            table = pa.Table.from_batches(found)
+            table = pa.table({name: table[column] for name, column in columns})
+            deliver_fused(task, table, from_spark=True)
         delivery.finish()
         yield from to_batches([*delivery.messages, *_closing(batch, delivery, [task])])
 
