@@ -43,14 +43,21 @@ def test_kernels(path: Path, plan: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
+@pytest.mark.parametrize("mode", ["rows", "splits", "crash"])
 @pytest.mark.parametrize("path", PARAMS)
-def test_spark(path: Path, splits: bool, spark: SparkSession) -> None:
-    from slackwater.testing.spark_executor import spark_executor
+def test_spark(path: Path, mode: str, spark: SparkSession) -> None:
+    from slackwater.testing.spark_executor import CRASH_POINTS, spark_executor
 
-    # Another number of partition groups after each crash.
-    run(load(path), spark_executor(spark, splits=splits, groups=(2, 3, 1), check=check_progress))
+    number = FILES.index(path)
+    executor = spark_executor(
+        spark,
+        splits=mode == "splits" or (mode == "crash" and number % 2 == 0),
+        groups=(2, 3, 1),  # another number of partition-groups after each crash
+        plan="wids" if mode == "crash" and number % 3 == 0 else "auto",
+        crash=CRASH_POINTS[number % len(CRASH_POINTS)] if mode == "crash" else None,
+        check=check_progress,
+    )
+    run(load(path), executor)
 
 
 # --- the runner itself can fail ----------------------------------------------------------------------

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.surface.demo.query import SLIDE_SECONDS, WINDOW_SECONDS
 
 
@@ -70,32 +70,29 @@ class Account:
 
 def account(folder: Path, packets: int) -> Account:
     """Add up the results and the late rows in ``folder``."""
-    with duckdb.connect() as db:
-        counted = _one(db, f"SELECT coalesce(sum(packets), 0) FROM {_files(folder / 'talkers')}")
-        late, future, missed = db.execute(
-            "SELECT count(*) FILTER (_late_reason = 'late'), count(*) FILTER (_late_reason = 'future'),"
-            " coalesce(sum(_late_windows) FILTER (_late_reason = 'late'), 0) FROM "
-            + _files(folder / "late")
-        ).fetchall()[0]
-    return Account(packets, int(late), int(future), int(missed), counted)
+    ((counted,),) = _rows(f"SELECT coalesce(sum(packets), 0) FROM {_files(folder / 'talkers')}")
+    ((late, future, missed),) = _rows(
+        "SELECT count(*) FILTER (_late_reason = 'late'), count(*) FILTER (_late_reason = 'future'),"
+        " coalesce(sum(_late_windows) FILTER (_late_reason = 'late'), 0) FROM "
+        + _files(folder / "late")
+    )
+    return Account(packets, int(late), int(future), int(missed), int(counted))
 
 
-def busiest(folder: Path, count: int) -> list[tuple[str, Any, int, int]]:
+def busiest(folder: Path, count: int) -> list[tuple[Any, ...]]:
     """(sender, window's end, packets, bytes) of the senders with the greatest single window."""
-    with duckdb.connect() as db:
-        return db.execute(
-            'SELECT srcIP, max_by("window"."end", bytes)::TIMESTAMP, max_by(packets, bytes), max(bytes)'
-            f" FROM {_files(folder / 'talkers')} GROUP BY srcIP ORDER BY max(bytes) DESC LIMIT {count}"
-        ).fetchall()
+    return _rows(
+        'SELECT srcIP, max_by("window"."end", bytes)::TIMESTAMP, max_by(packets, bytes), max(bytes)'
+        f" FROM {_files(folder / 'talkers')} GROUP BY srcIP ORDER BY max(bytes) DESC LIMIT {count}"
+    )
 
 
-def late_rows(folder: Path) -> list[tuple[str, str, int, float, float, int]]:
+def late_rows(folder: Path) -> list[tuple[Any, ...]]:
     """(reason, router, rows, median and largest seconds of lateness, windows missed)."""
-    with duckdb.connect() as db:
-        return db.execute(
-            "SELECT _late_reason, router, count(*), median(_late_by) / 1e6, max(_late_by) / 1e6,"
-            f" sum(_late_windows)::BIGINT FROM {_files(folder / 'late')} GROUP BY ALL ORDER BY ALL"
-        ).fetchall()
+    return _rows(
+        "SELECT _late_reason, router, count(*), median(_late_by) / 1e6, max(_late_by) / 1e6,"
+        f" sum(_late_windows)::BIGINT FROM {_files(folder / 'late')} GROUP BY ALL ORDER BY ALL"
+    )
 
 
 def _files(folder: Path) -> str:
@@ -103,7 +100,5 @@ def _files(folder: Path) -> str:
     return f"read_parquet('{pattern}')"
 
 
-def _one(db: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = db.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])
+def _rows(query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in sql_to_arrow(connect(), query, {}).to_pylist()]
