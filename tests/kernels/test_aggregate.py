@@ -112,7 +112,7 @@ def test_results_are_those_of_the_extents(plan, range_, slide, origin, batches, 
     check(spec_of(range_, slide, origin, plan, chosen), batches)
 
 
-@pytest.mark.spec("OO-F10")
+@pytest.mark.spec("OO-F10", "OO-F13", "WQ-F102")
 @MANY
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
 def test_how_rows_are_cut_into_batches_does_not_matter(range_, slide, data):

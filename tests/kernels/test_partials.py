@@ -52,7 +52,7 @@ def check(p: Primitive, table: pa.Table, data: list[dict], ansi: bool) -> None:
     assert brute.same(p, got[0], expected, data), (p, got[0], expected)
 
 
-@pytest.mark.spec("WQ-F40", "WQ-F44")
+@pytest.mark.spec("WQ-F44")
 @pytest.mark.parametrize("p", PRIMITIVES, ids=lambda p: f"{p.function}-{'-'.join(columns_of(p))}")
 @EASY
 @given(st.data())

@@ -133,7 +133,7 @@ def close(p, a, b, inside: list[dict]) -> bool:
     return brute.same(p, a, b, inside) if isinstance(b, float) else (type(a), a) == (type(b), b)
 
 
-@pytest.mark.spec("WQ-F35", "WQ-F40", "WQ-F44")
+@pytest.mark.spec("WQ-F35", "WQ-F44")
 @pytest.mark.parametrize("window", [WINDOW, TimeWindow(2, 5, -3, "t")], ids=["overlap", "gaps"])
 def test_both_engines_partials_finish_to_sparks_values(spark, ansi, window):
     ansi(False)

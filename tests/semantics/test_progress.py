@@ -142,6 +142,7 @@ def test_bounded_delay_is_never_violated_by_rows_that_keep_to_it(
         feed.batch(*arrivals[at : at + size])
 
 
+@pytest.mark.spec("WQ-F5")
 @given(
     batches=st.lists(st.lists(st.integers(-30, 30), max_size=6), max_size=8),
     policy=st.sampled_from([Ordered(), BoundedDelay(delay=4), MaxDelay()]),

@@ -92,6 +92,7 @@ def test_several_operators_in_one_query(kind: str, frames: Any, tmp_path: Path):
     assert sum(1 for rows in done.batches["ordered"].values() if rows) >= 2
 
 
+@pytest.mark.spec("OO-F9")
 def test_a_union_holds_no_rows_and_its_bound_is_the_lesser_one(spark: SparkSession, tmp_path: Path):
     left = sw.replay(spark, [[("a", at(100), 1)]], SCHEMA)
     right = sw.replay(spark, [[("b", at(30), 2)]], SCHEMA)

@@ -28,7 +28,8 @@ class Checkpoint:
     """
 
     def __init__(self, location: str):
-        self.location = Path(location)
+        # The JVM has a working directory of its own: a relative path would mean two places.
+        self.location = Path(location).absolute()
         self.root = self.location / "slackwater"
         self.epoch = -1
         self._lock: int | None = None

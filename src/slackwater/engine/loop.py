@@ -22,6 +22,7 @@ from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, monotonic, wall_micros
+from slackwater.engine.files import sync_dir
 from slackwater.engine.inputs import Input, split_inputs
 from slackwater.engine.job import run_job
 from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
@@ -114,6 +115,7 @@ class Loop:
         result = self._manifest(intent, base, found)
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, found, times)
+        self._sync()
         manifests.commit(self.checkpoint, result)
         committed = monotonic()
         self._publish(result)
@@ -352,11 +354,28 @@ class Loop:
         failpoints.hit("gc.after")
 
     def _sweep(self) -> None:
-        live = self._live(manifests.committed(self.checkpoint))
-        sweep(
-            self.checkpoint.runs, live, epoch=self.checkpoint.epoch, now=wall_micros(),
-            older_than=YOUNG_MICROS,
-        )  # fmt: skip
+        """Remove what tasks left behind that no manifest names: state runs and staged outputs."""
+        ids = manifests.committed(self.checkpoint)
+        found = [m for m in (manifests.read(self.checkpoint, b) for b in ids) if m is not None]
+        folders = {self.checkpoint.runs: self._live(ids)}
+        for name, sink in self.query.sinks.items():
+            if sink.staged.is_dir():
+                folders[sink.staged] = {f.name for m in found for f in m.outputs.get(name, [])}
+        for folder, live in folders.items():
+            sweep(
+                folder,
+                live,
+                epoch=self.checkpoint.epoch,
+                now=wall_micros(),
+                older_than=YOUNG_MICROS,
+            )
+
+    def _sync(self) -> None:
+        """Make the names of what tasks wrote durable, before a manifest speaks of them."""
+        sync_dir(self.checkpoint.runs)
+        for sink in self.query.sinks.values():
+            if sink.staged.is_dir():
+                sync_dir(sink.staged)
 
     def _live(self, batches: Sequence[int]) -> set[str]:
         live: set[str] = set()

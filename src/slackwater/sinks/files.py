@@ -37,7 +37,7 @@ class ParquetSink(Sink):
         self, name: str, fields: tuple[Field, ...], path: str, partition_by: tuple[str, ...] = ()
     ):
         super().__init__(name, fields)
-        self.path = Path(path.removeprefix("file://"))
+        self.path = Path(path.removeprefix("file://")).absolute()
         self.partition_by = partition_by
 
     @property
@@ -98,7 +98,7 @@ class TextSink(Sink):
         partition_by: tuple[str, ...] = (),
     ):
         super().__init__(name, fields)
-        self.path = Path(path.removeprefix("file://"))
+        self.path = Path(path.removeprefix("file://")).absolute()
         self.kind = kind
         self.options = options
         self.partition_by = partition_by
@@ -121,16 +121,11 @@ class TextSink(Sink):
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
         writer.save(str(hidden))
-        for source in sorted(hidden.rglob("part-*")):
+        for number, source in enumerate(sorted(hidden.rglob("part-*"))):
             folder = self.path / source.parent.relative_to(hidden)
             folder.mkdir(parents=True, exist_ok=True)
-            suffix = (
-                "".join(Path(source.name).suffixes[-2:])
-                if source.name.count(".") > 1
-                else source.suffix
-            )
             failpoints.hit("publish.rename")
-            os.replace(source, folder / f"{stem}{suffix}")
+            os.replace(source, folder / f"{stem}-{number:03d}.{source.name.partition('.')[2]}")
             sync_dir(folder)
         done.touch()
         shutil.rmtree(hidden, ignore_errors=True)
