@@ -124,7 +124,11 @@ def test_the_example_of_the_readme_runs_and_goes_on_after_a_restart(
     arrive("second", (20, 100.0), (200, 9.0))  # the bound is at 90 s: the first row is late
     exec(compile(code, "README.md", "exec"), {})
 
-    means = spark.read.parquet("out/means").where("window.end = timestamp'2026-01-01 00:01:00'")
+    means = spark.read.parquet(str(tmp_path / "out" / "means")).where(
+        "window.end = timestamp'2026-01-01 00:01:00'"
+    )
     assert [tuple(r) for r in means.select("sensor", "mean", "n").collect()] == [("a", 2.0, 2)]
-    late = spark.read.parquet("out/late").select("value", "_late_reason").collect()
+    late = (
+        spark.read.parquet(str(tmp_path / "out" / "late")).select("value", "_late_reason").collect()
+    )
     assert [tuple(r) for r in late] == [(100.0, "late")]

@@ -187,6 +187,8 @@ class Loop:
             item = self.query.inputs[source.input]
             options = {k.lower(): v for k, v in getattr(item, "options", {}).items()}
             limit = options.get("maxfilespertrigger")
+            if source.replay:
+                continue  # its clock is scripted batch by batch, whatever waits
             if limit is not None and len(files.get(source.input, [])) >= int(limit):
                 behind.append(source.name)
         return tuple(behind)
