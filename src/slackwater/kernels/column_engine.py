@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Mapping
@@ -55,6 +56,13 @@ def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBP
     con.execute("SET TimeZone = 'UTC'")
     _local.con, _local.of = con, (pid, memory, scratch)
     return con
+
+
+@atexit.register
+def _forget() -> None:
+    """Let go of the connections while the interpreter is whole; later the engine complains of leaks."""
+    _local.__dict__.clear()
+    _roots.clear()
 
 
 def sql_to_arrow(
