@@ -18,8 +18,9 @@ from slackwater.engine import failpoints
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.manifest import Run
-from slackwater.engine.operators import OPERATORS, StateStep
+from slackwater.engine.operators import OPERATORS
 from slackwater.engine.plan import Operator
+from slackwater.engine.program import MAIN, Arrival, Program, StateStep
 from slackwater.engine.progress_step import new_progress
 from slackwater.engine.runs import overlaps, read_runs, write_run
 from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
@@ -139,70 +140,90 @@ def _advance(
     """Run one operator on its group: kernel, state, and results on their paths."""
     group = inbox.group
     buckets = bucket_range(group, batch.groups)
-    child = batch.plan.name_of(operator.node.children[0])
-    old = batch.bound(child, operator.on)
-    new = bounds[child][operator.on]
     program = OPERATORS[type(operator.node)](operator, buckets)
-    paths = [p.id for p in batch.plan.paths_to(operator.id)]
-    arrived = [t for p in paths for t in inbox.tables.get(p, [])]
+    inputs = _arrivals(batch, operator, inbox, bounds)
+    old, new = [a.old for a in inputs], [a.new for a in inputs]
     all_runs = batch.runs.get(operator.id, [])
     mine = all_runs[group] if group < len(all_runs) else []
-    live = [r for r in mine if r.high >= program.first_needed(old) and overlaps(r, buckets)]
+    live = [
+        r for r in mine
+        if overlaps(r, buckets) and r.high >= program.first_needed(r.part, old)
+    ]  # fmt: skip
 
-    def state(low: int, high: int) -> pa.Table:
-        """Stored rows whose pane or time lies in [low, high], and perhaps some more."""
-        wanted = [r for r in live if r.high >= low and r.low <= high]
-        return read_runs(batch.run_folder, wanted, buckets, program.state_schema)
+    def state(low: int, high: int, part: str = MAIN) -> pa.Table:
+        wanted = [r for r in live if r.part == part and r.high >= low and r.low <= high]
+        return read_runs(batch.run_folder, wanted, buckets, program.parts[part].schema)
 
-    step: StateStep = program.step(arrived, state, old, new)
-    for path in batch.plan.paths_from(operator.id):
-        delivery.send(path, step.output)
-    first = program.first_needed(new)
-    kept = [r for r in live if r.high >= first]
-    added: list[Run] = []
-    if step.keep.num_rows:
-        prefix = f"{batch.prefix(operator.id)}-g{group}"
-        added.append(
-            write_run(batch.run_folder, prefix, step.keep, program.order, batch.failpoints)
-        )
+    step: StateStep = program.step(inputs, state)
+    sent = 0
+    for table in step.tables:
+        sent += table.num_rows
+        for path in batch.plan.paths_from(operator.id):
+            delivery.send(path, table)
+    runs: list[Run] = []
     merged = 0
-    if len(kept) + len(added) > batch.settings.compact_runs:
-        kept, added, merged = _compact(batch, operator, program, kept, added, buckets, first, group)
+    for part, shape in program.parts.items():
+        first = program.first_needed(part, new)
+        kept = [r for r in live if r.part == part and r.high >= first]
+        rows = step.kept.get(part)
+        if rows is not None and rows.num_rows:
+            prefix = f"{batch.prefix(operator.id)}-g{group}"
+            kept.append(
+                write_run(batch.run_folder, prefix, rows, shape.order, batch.failpoints, part)
+            )
+        if len(kept) > batch.settings.compact_runs:
+            kept, count = _compact(batch, operator, program, part, kept, buckets, first, group)
+            merged += count
+        runs += kept
     return {
-        "runs": [asdict(r) for r in (*kept, *added)],
-        "in": sum(t.num_rows for t in arrived),
-        "out": step.output.num_rows,
+        "runs": [asdict(r) for r in runs],
+        "in": sum(t.num_rows for a in inputs for t in a.tables),
+        "out": sent,
         "late": step.late,
         "compacted": merged,
+        **({"statistics": dict(step.statistics)} if step.statistics else {}),
     }
+
+
+def _arrivals(
+    batch: Batch, operator: Operator, inbox: _Inbox, bounds: dict[str, dict[str, int]]
+) -> list[Arrival]:
+    """What each input of an operator got, and how its bound moves."""
+    arrivals = []
+    paths = list(batch.plan.paths_to(operator.id))
+    for i, (child, on) in enumerate(zip(operator.node.children, operator.columns, strict=True)):
+        name = batch.plan.name_of(child)
+        tables = [t for p in paths if p.input == i for t in inbox.tables.get(p.id, [])]
+        arrivals.append(Arrival(tables, batch.bound(name, on), bounds[name][on]))
+    return arrivals
 
 
 def _compact(
     batch: Batch,
     operator: Operator,
-    program: Any,
-    kept: list[Run],
-    added: list[Run],
+    program: Program,
+    part: str,
+    runs: list[Run],
     buckets: tuple[int, int],
     first: int,
     group: int,
-) -> tuple[list[Run], list[Run], int]:
-    """Merge the smallest runs into one, as far as the budget of rows goes."""
+) -> tuple[list[Run], int]:
+    """Merge the smallest runs of a part into one, as far as the budget of rows goes."""
     budget = batch.settings.compact_rows
     chosen: list[Run] = []
-    for run in sorted((*kept, *added), key=lambda r: r.rows):
+    for run in sorted(runs, key=lambda r: r.rows):
         if chosen and budget < run.rows:
             break
         budget -= run.rows
         chosen.append(run)
     if len(chosen) < 2:
-        return kept, added, 0
+        return runs, 0
     failpoints.hit("compact.before", batch.failpoints)
-    rows = read_runs(batch.run_folder, chosen, buckets, program.state_schema)
-    rows = program.compact(rows, first)
-    rest = [r for r in (*kept, *added) if r not in chosen]
-    if rows.num_rows == 0:
-        return rest, [], len(chosen)
-    prefix = f"{batch.prefix(operator.id)}-g{group}c"
-    run = write_run(batch.run_folder, prefix, rows, program.order, batch.failpoints)
-    return rest, [run], len(chosen)
+    shape = program.parts[part]
+    rows = read_runs(batch.run_folder, chosen, buckets, shape.schema)
+    rows = program.compact(part, rows, first)
+    rest = [r for r in runs if r not in chosen]
+    if rows.num_rows:
+        prefix = f"{batch.prefix(operator.id)}-g{group}c"
+        rest.append(write_run(batch.run_folder, prefix, rows, shape.order, batch.failpoints, part))
+    return rest, len(chosen)

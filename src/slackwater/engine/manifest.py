@@ -25,7 +25,8 @@ class Run:
     """An immutable file of state rows, sorted by bucket.
 
     ``low``/``high``: the closed range of panes (aggregate) or times (others) of its rows; ``buckets``: the
-    half-open range of buckets it may hold. A group reads only its own buckets of it.
+    half-open range of buckets it may hold. A group reads only its own buckets of it. ``part`` says which part
+    of the operator's state it belongs to, ``meta`` what the operator wants to know of it later.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Run:
     low: int
     high: int
     buckets: tuple[int, int]
+    part: str = ""
+    meta: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

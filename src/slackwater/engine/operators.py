@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.plan import Operator
+from slackwater.engine.program import MAIN, Arrival, Part, Program, State, StateStep
 from slackwater.kernels import aggregate, dedup, sort
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.types import arrow_schema, arrow_type
@@ -19,41 +18,9 @@ from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import dedup_frontier, dedup_memory
 from slackwater.semantics.window_ids import extent, last_complete
 
-State = Callable[[int, int], pa.Table]
-
-
-@dataclass(frozen=True)
-class StateStep:
-    """What a batch did to one operator of one group: results, rows to store, rows too late for it."""
-
-    output: pa.Table
-    keep: pa.Table
-    late: int = 0
-
-
-class Program(Protocol):
-    """How one kind of operator runs."""
-
-    order: str
-    state_schema: pa.Schema
-
-    def first_needed(self, bound: int) -> int:
-        """Smallest pane or time that anything above ``bound`` may need."""
-        ...
-
-    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
-        """All new rows first, then the bound from ``old`` to ``new``."""
-        ...
-
-    def compact(self, rows: pa.Table, first: int) -> pa.Table:
-        """Rows of several runs as those of one, without what is no longer needed."""
-        ...
-
 
 class AggregateProgram:
     """Window aggregates over panes or window ids."""
-
-    order = "_pane"
 
     def __init__(self, operator: Operator, buckets: tuple[int, int]):
         assert isinstance(operator.node, Aggregate) and operator.spec is not None
@@ -62,21 +29,23 @@ class AggregateProgram:
         self.node = operator.node
         self.spec = operator.spec
         self.state_schema = aggregate.partials_schema(self.spec)
+        self.parts = {MAIN: Part("_pane", self.state_schema)}
 
-    def first_needed(self, bound: int) -> int:
-        return aggregate.needed(self.spec, self._closed(bound))
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        return aggregate.needed(self.spec, self._closed(bounds[0]))
 
     def _closed(self, bound: int) -> int:
         if bound <= START:
             return START
         return END if bound >= END else last_complete(bound, self.spec.window)
 
-    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
-        closed, close_to = self._closed(old), self._closed(new)
-        fresh = aggregate.merge_partials(self.spec, list(arrived))
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (rows,) = inputs
+        closed, close_to = self._closed(rows.old), self._closed(rows.new)
+        fresh = aggregate.merge_partials(self.spec, list(rows.tables))
         stored = self.state_schema.empty_table()
         if close_to > closed:
-            stored = state(self.first_needed(old), self._last_pane(close_to))
+            stored = state(aggregate.needed(self.spec, closed), self._last_pane(close_to))
         done = aggregate.step(self.spec, fresh, stored, closed, close_to)
         output = done.output
         if self.node.emit_empty and self.owns_all:
@@ -108,15 +77,13 @@ class AggregateProgram:
             columns[primitive.name] = output[primitive.name]
         return pa.table(columns)
 
-    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         rows = rows.filter(pc.greater_equal(rows["_pane"], first))
         return aggregate.merge_partials(self.spec, [rows])
 
 
 class DedupProgram:
     """First rows; the state is the keys seen, with their times."""
-
-    order = "_time"
 
     def __init__(self, operator: Operator, buckets: tuple[int, int]):
         assert isinstance(operator.node, Dedup)
@@ -126,13 +93,15 @@ class DedupProgram:
         self.state_schema = pa.schema(
             [*keys, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())]
         )
+        self.parts = {MAIN: Part("_time", self.state_schema)}
         self.row_schema = arrow_schema(self.node.schema)
 
-    def first_needed(self, bound: int) -> int:
-        return dedup_memory(bound, self.node)
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        return dedup_memory(bounds[0], self.node)
 
-    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
-        rows = _rows(arrived, self.row_schema)
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (arrived,) = inputs
+        rows = _rows(arrived.tables, self.row_schema)
         if rows.num_rows == 0:
             return StateStep(self.row_schema.empty_table(), self.state_schema.empty_table())
         times = pc.min_max(rows["_time"])
@@ -143,19 +112,17 @@ class DedupProgram:
             stored,
             self.node.subset,
             within=self.node.within,
-            frontier=dedup_frontier(old, self.node),
+            frontier=dedup_frontier(arrived.old, self.node),
         )
         fresh = fresh.select(self.state_schema.names)
         return StateStep(kept.select(self.row_schema.names), fresh, late)
 
-    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return rows.filter(pc.greater_equal(rows["_time"], first))
 
 
 class SortProgram:
     """Rows wait until the bound has passed them, then leave in order."""
-
-    order = "_time"
 
     def __init__(self, operator: Operator, buckets: tuple[int, int]):
         assert isinstance(operator.node, Sort)
@@ -163,19 +130,21 @@ class SortProgram:
         self.state_schema = pa.schema(
             [*self.row_schema, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())]
         )
+        self.parts = {MAIN: Part("_time", self.state_schema)}
 
-    def first_needed(self, bound: int) -> int:
-        return bound
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        return bounds[0]
 
-    def step(self, arrived: Sequence[pa.Table], state: State, old: int, new: int) -> StateStep:
-        rows = _rows(arrived, self.row_schema)
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (arrived,) = inputs
+        rows = _rows(arrived.tables, self.row_schema)
         stored = self.state_schema.empty_table()
-        if new > old:
-            stored = state(old, new - 1)
-        ordered, keep, late = sort.step(rows, stored, old, new)
+        if arrived.new > arrived.old:
+            stored = state(arrived.old, arrived.new - 1)
+        ordered, keep, late = sort.step(rows, stored, arrived.old, arrived.new)
         return StateStep(ordered.select(self.row_schema.names), keep, late)
 
-    def compact(self, rows: pa.Table, first: int) -> pa.Table:
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return rows.filter(pc.greater_equal(rows["_time"], first))
 
 

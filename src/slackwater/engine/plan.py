@@ -21,6 +21,7 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -56,7 +57,7 @@ class Path:
     """Rows on their way.
 
     ``time`` is the producer's column by which the consumer progresses; the consumer's own column is that
-    time plus ``shift`` ticks.
+    time plus ``shift`` ticks. ``input`` says which of the consumer's inputs the rows belong to.
     """
 
     id: int
@@ -66,6 +67,7 @@ class Path:
     time: str
     fields: tuple[Field, ...]
     shift: int = 0
+    input: int = 0
 
     @property
     def blocked_by(self) -> Expr | None:
@@ -89,12 +91,19 @@ class Operator:
 
     @property
     def on(self) -> str:
-        """The progressing column of its input."""
+        """The progressing column of its first input."""
+        return self.columns[0]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The progressing column of each input."""
         node = self.node
         if isinstance(node, Aggregate):
-            return node.window.on
+            return (node.window.on,)
+        if isinstance(node, Join):
+            return node.on
         assert isinstance(node, (Dedup, Sort))
-        return node.on
+        return (node.on,)
 
 
 @dataclass(frozen=True)
@@ -167,10 +176,10 @@ def renumber(outputs: Sequence[Output], inputs: Mapping[int, int]) -> list[Outpu
                 source = rebuilt(node.source)
                 assert isinstance(source, Source)
                 new = replace(node, source=source)
-            elif isinstance(node, Union):
+            elif isinstance(node, (Union, Join)):
                 new = replace(node, inputs=tuple(rebuilt(c) for c in node.inputs))
             else:
-                assert isinstance(node, (Filter, Project, *STATEFUL))
+                assert isinstance(node, (Filter, Project, Dedup, Sort, Aggregate))
                 new = replace(node, child=rebuilt(node.child))
             done[id(node)] = new
         return done[id(node)]
@@ -205,14 +214,16 @@ def build(
     operators: list[Operator] = []
     paths: list[Path] = []
 
-    def routes(consumer: str, node: Node, on: str) -> int:
+    def routes(consumer: str, node: Node, on: str, input: int = 0) -> int:
         highest = 0
         for found in _collect(node, on):
             name = by_id[id(found.producer)]
             highest = max(highest, level[name])
             fields = _raw_fields(found.producer)
             paths.append(
-                Path(len(paths), name, found.steps, consumer, found.time, fields, found.shift)
+                Path(
+                    len(paths), name, found.steps, consumer, found.time, fields, found.shift, input
+                )
             )
         return highest
 
@@ -221,8 +232,8 @@ def build(
             level[name] = LOW_LEVEL
         elif isinstance(node, STATEFUL):
             draft = Operator(name, node, 0)
-            child = node.children[0]
-            level[name] = routes(name, child, draft.on) + 1
+            below = zip(node.children, draft.columns, strict=True)
+            level[name] = 1 + max(routes(name, c, on, i) for i, (c, on) in enumerate(below))
             spec = None
             if isinstance(node, Aggregate):
                 wanted = (
@@ -272,13 +283,15 @@ def _collect(node: Node, on: str) -> list[_Found]:
         for child in node.inputs:
             found.extend(_collect(child, child.times[position].name if child.times else ""))
         return found
-    if isinstance(node, Aggregate):
+    if isinstance(node, (Aggregate, Join)):
         return [_Found(node, (finishing(node),), on, 0)]
     return [_Found(node, (), on, 0)]
 
 
-def finishing(node: Aggregate) -> Step:
-    """The projection from an aggregate's primitives to the user's columns."""
+def finishing(node: Aggregate | Join) -> Step:
+    """The projection from what an operator's kernel gives to the user's columns."""
+    if isinstance(node, Join):
+        return Step(columns=node.outputs)
     fixed = [f for f in node.schema if f.name not in {o.name for o in node.outputs}]
     return Step(columns=(*(Named(f.name, column(f.name, f.type)) for f in fixed), *node.outputs))
 
@@ -288,6 +301,8 @@ def _raw_fields(producer: Node) -> tuple[Field, ...]:
     if isinstance(producer, Aggregate):
         fixed = [f for f in producer.schema if f.name not in {o.name for o in producer.outputs}]
         return (*fixed, *(Field(p.name, p.type) for p in producer.primitives))
+    if isinstance(producer, Join):
+        return producer.raw_fields
     return producer.schema
 
 

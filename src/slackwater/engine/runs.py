@@ -29,7 +29,12 @@ _cached_bytes = 0
 
 
 def write_run(
-    folder: Path, prefix: str, table: pa.Table, order: str, setting: str | None = None
+    folder: Path,
+    prefix: str,
+    table: pa.Table,
+    order: str,
+    setting: str | None = None,
+    part: str = "",
 ) -> Run:
     """Write the rows of ``table`` (sorted here by bucket) as one run; ``order`` is its pane/time column."""
     failpoints.hit("task.run.before", setting)
@@ -54,6 +59,7 @@ def write_run(
         extremes["min"].as_py(),
         extremes["max"].as_py(),
         (buckets[0].as_py(), buckets[-1].as_py() + 1),
+        part,
     )
     _remember(str(path), table)
     failpoints.hit("task.run.after", setting)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slackwater.model.aggregate import Primitive
+from slackwater.model.join import How, Within
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
@@ -153,4 +154,41 @@ class Aggregate(Node):
         return (self.child,)
 
 
-STATEFUL = (Aggregate, Dedup, Sort)
+@dataclass(frozen=True)
+class Join(Node):
+    """Rows of several streams that match.
+
+    ``keys`` are per input, equal in number; ``on`` is the time column per input and ``within`` how far apart
+    in time partners may be. ``where`` is a further condition over the output's columns, part of the match.
+    Inside the operator column ``c`` of input ``i`` is called `raw_name` (i, c); ``outputs`` make the user's
+    columns of these.
+    """
+
+    inputs: tuple[Node, ...] = ()
+    keys: tuple[tuple[Named, ...], ...] = ()
+    on: tuple[str, ...] = ()
+    within: Within = field(default=None)  # type: ignore[assignment]
+    how: How = "inner"
+    where: Expr | None = None
+    outputs: tuple[Named, ...] = ()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return self.inputs
+
+    @property
+    def raw_fields(self) -> tuple[Field, ...]:
+        """Columns of the operator's own table."""
+        return tuple(
+            Field(raw_name(i, f.name), f.type)
+            for i, child in enumerate(self.inputs)
+            for f in child.schema
+        )
+
+
+def raw_name(input: int, column: str) -> str:
+    """Name of an input's column inside a join."""
+    return f"_{input}.{column}"
+
+
+STATEFUL = (Aggregate, Dedup, Sort, Join)

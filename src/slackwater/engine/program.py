@@ -1,0 +1,79 @@
+"""What a stateful operator must offer to run in a group task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+MAIN = ""
+"""The part of an operator that has only one."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One input of an operator in one batch: its new rows, and its bound before and after them."""
+
+    tables: Sequence[pa.Table]
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """The shape of one part of an operator's state; ``order`` is the column that runs are cut by."""
+
+    order: str
+    schema: pa.Schema
+
+
+class State(Protocol):
+    """Reads stored rows."""
+
+    def __call__(self, low: int, high: int, part: str = MAIN) -> pa.Table:
+        """Rows of a part whose ``order`` value lies in [low, high], and perhaps some more."""
+        ...
+
+
+@dataclass(frozen=True)
+class StateStep:
+    """What a batch did to one operator of one group: results, rows to store per part, rows too late for it.
+
+    ``output`` may be an iterator, so that a large result need not be in memory at once; ``keep`` is read after
+    it is exhausted.
+    """
+
+    output: pa.Table | Iterable[pa.Table]
+    keep: pa.Table | Mapping[str, pa.Table]
+    late: int = 0
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> Mapping[str, pa.Table]:
+        """Rows to store, by part."""
+        return {MAIN: self.keep} if isinstance(self.keep, pa.Table) else self.keep
+
+    @property
+    def tables(self) -> Iterable[pa.Table]:
+        """The results, in pieces."""
+        return [self.output] if isinstance(self.output, pa.Table) else self.output
+
+
+class Program(Protocol):
+    """How one kind of operator runs, for one partition-group and batch."""
+
+    parts: dict[str, Part]
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        """Smallest ``order`` value in a part that rows above the inputs' ``bounds`` may need."""
+        ...
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        """All new rows first, then the bounds from old to new."""
+        ...
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        """Rows of several runs as those of one, without what is no longer needed."""
+        ...

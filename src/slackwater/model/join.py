@@ -1,0 +1,44 @@
+"""How far apart in time rows may lie to join, as a query states it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from slackwater.model.window import TimeWindow
+
+How = Literal["inner", "left", "right", "full"]
+Closed = Literal["both", "left", "neither"]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Two inputs a and b: ``a.time - before <= b.time <= a.time + after``.
+
+    ``closed`` says which of the two ends belong to the band. Either span may be negative: with
+    ``before=-1`` b comes strictly after a.
+    """
+
+    before: int
+    after: int
+    closed: Closed = "both"
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """All rows of a result lie in the same window of a tumbling ``window``."""
+
+    window: TimeWindow
+
+
+@dataclass(frozen=True)
+class Reach:
+    """``ticks[i]`` is how long a row of input i stays joinable, its end included.
+
+    The rows of a result keep ``time_i - time_j <= ticks[j]`` for all i != j.
+    """
+
+    ticks: tuple[int, ...]
+
+
+Within: TypeAlias = Band | Tumbling | Reach
