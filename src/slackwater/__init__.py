@@ -17,12 +17,14 @@ from slackwater.errors import (
     SlackwaterError,
 )
 from slackwater.model.policy import BoundedDelay, BoundedRows, MaxDelay, Ordered, Punctuated
+from slackwater.surface.bands import band
 from slackwater.surface.windows import window
 
 if TYPE_CHECKING:
     from slackwater.engine.handle import StreamingQuery
     from slackwater.sources.read_stream import readStream
     from slackwater.sources.replay import replay
+    from slackwater.surface.join import joinAll
     from slackwater.surface.session import session
     from slackwater.surface.source import stream
     from slackwater.surface.start import start
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "session": "slackwater.surface.session",
     "stream": "slackwater.surface.source",
+    "joinAll": "slackwater.surface.join",
     "start": "slackwater.surface.start",
     "readStream": "slackwater.sources.read_stream",
     "replay": "slackwater.sources.replay",
@@ -43,7 +46,7 @@ _LAZY = {
 __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "readStream", "replay", "session", "start", "stream", "window",
+    "band", "joinAll", "readStream", "replay", "session", "start", "stream", "window",
 ]  # fmt: skip
 
 

@@ -23,8 +23,8 @@ from slackwater.engine.wire import Message, pack, routes
 from slackwater.kernels import aggregate
 from slackwater.kernels.buckets import bucket_of, group_of
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
-from slackwater.kernels.types import cast_table
-from slackwater.model.node import Aggregate, Dedup
+from slackwater.kernels.types import arrow_type, cast_table
+from slackwater.model.node import Aggregate, Dedup, Join
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 
@@ -33,6 +33,11 @@ ROWS = "_rows"
 
 def ticks_sql(time: TimeColumn) -> str:
     """DuckDB expression of a progressing column's time in ticks."""
+    if time.parts:
+        whole = [ticks_sql(p) for p in time.parts]
+        # Where a part is null, which an outer join makes it, the others decide.
+        filled = [f"coalesce({', '.join([one, *whole])})" for one in whole]
+        return f"{time.kind}({', '.join(filled)})"
     name = quote(time.name)
     if time.kind == "window":
         return f'({name}."end" - 1)' if time.integer else f'(epoch_us({name}."end") - 1)'
@@ -98,16 +103,25 @@ class Delivery:
         return aggregate.partials(raw, spec)
 
     def _keyed_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
-        child = operator.node.children[0]
-        time = next(t for t in child.times if t.name == operator.on)
+        node = operator.node
+        child = node.children[path.input]
+        time = next(t for t in child.times if t.name == operator.columns[path.input])
         rows = relation(path.steps, f"SELECT * FROM {ROWS}")
-        sql = f"SELECT *, {ticks_sql(time)} AS _time FROM ({rows})"
-        result = sql_to_arrow(self._connection(), sql, {ROWS: table})
-        times = result["_time"]
-        result = cast_table(result.drop_columns(["_time"]), child.schema)
-        result = result.append_column("_time", times.cast(pa.int64()))
-        if isinstance(operator.node, Dedup):
-            buckets = bucket_of([result[c] for c in operator.node.subset])
+        keys = node.keys[path.input] if isinstance(node, Join) else ()
+        extra = [f"{ticks_sql(time)} AS _time"]
+        extra += [f"{k.expr.duck} AS _k{i}" for i, k in enumerate(keys)]
+        sql = f"SELECT *, {', '.join(extra)} FROM ({rows})"
+        found = sql_to_arrow(self._connection(), sql, {ROWS: table})
+        added = ["_time", *(f"_k{i}" for i in range(len(keys)))]
+        result = cast_table(found.drop_columns(added), child.schema)
+        result = result.append_column("_time", found["_time"].cast(pa.int64()))
+        for i, k in enumerate(keys):
+            result = result.append_column(f"_k{i}", found[f"_k{i}"].cast(arrow_type(k.expr.type)))
+        if isinstance(node, Dedup):
+            buckets = bucket_of([result[c] for c in node.subset])
+        elif isinstance(node, Join):
+            names = [f"_k{i}" for i in range(len(keys))]
+            buckets = bucket_of([result[c] for c in names], rows=result.num_rows)
         else:  # a sort is global: one bucket
             buckets = np.zeros(result.num_rows, np.int16)
         return result.append_column("_bucket", pa.array(buckets, pa.int16()))

@@ -17,15 +17,19 @@ import pyarrow as pa
 from slackwater.engine import failpoints
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
+from slackwater.engine.groupwise import groupwise
+from slackwater.engine.join_operator import JoinProgram
 from slackwater.engine.manifest import Run
 from slackwater.engine.operators import OPERATORS
 from slackwater.engine.plan import Operator
 from slackwater.engine.program import MAIN, Arrival, Program, StateStep
-from slackwater.engine.progress_step import new_progress
+from slackwater.engine.progress_step import new_progress, patterns_of
 from slackwater.engine.runs import overlaps, read_runs, write_run
 from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
 from slackwater.errors import ExecutionError
 from slackwater.kernels.buckets import bucket_range
+from slackwater.model.node import Join
+from slackwater.semantics.patterns import Patterns
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -48,6 +52,9 @@ class _Inbox:
         self.summaries: list[Any] = []
         self.progress: list[Any] = []
         self.descriptors: list[Any] = []
+        # Patterns by node, in force when the batch began, and after it.
+        self.before: dict[str, Patterns] = {}
+        self.after: dict[str, Patterns] = {}
         for key, body in from_batches(batches):
             if isinstance(key, int):
                 self.tables.setdefault(key, []).append(body)
@@ -70,6 +77,8 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
             hint="report this; adaptive execution must be off for the batch",
         )
     progress = _progress(batch, level, inbox)
+    inbox.before = patterns_of(batch.plan, batch.states, batch.bounds)
+    inbox.after = patterns_of(batch.plan, progress["states"], progress["bounds"])
     delivery = Delivery(batch, f"l{level}g{inbox.group}")
     states: dict[str, Any] = {}
     for operator in batch.plan.at(level):
@@ -140,8 +149,8 @@ def _advance(
     """Run one operator on its group: kernel, state, and results on their paths."""
     group = inbox.group
     buckets = bucket_range(group, batch.groups)
-    program = OPERATORS[type(operator.node)](operator, buckets)
     inputs = _arrivals(batch, operator, inbox, bounds)
+    program = groupwise(_program(batch, operator, buckets), operator.node, inputs)
     old, new = [a.old for a in inputs], [a.new for a in inputs]
     all_runs = batch.runs.get(operator.id, [])
     mine = all_runs[group] if group < len(all_runs) else []
@@ -165,6 +174,8 @@ def _advance(
     for part, shape in program.parts.items():
         first = program.first_needed(part, new)
         kept = [r for r in live if r.part == part and r.high >= first]
+        if part in step.rewritten:
+            kept = []
         rows = step.kept.get(part)
         if rows is not None and rows.num_rows:
             prefix = f"{batch.prefix(operator.id)}-g{group}"
@@ -185,6 +196,12 @@ def _advance(
     }
 
 
+def _program(batch: Batch, operator: Operator, buckets: tuple[int, int]) -> Program:
+    if isinstance(operator.node, Join):
+        return JoinProgram(operator, buckets, batch)
+    return OPERATORS[type(operator.node)](operator, buckets)
+
+
 def _arrivals(
     batch: Batch, operator: Operator, inbox: _Inbox, bounds: dict[str, dict[str, int]]
 ) -> list[Arrival]:
@@ -194,7 +211,8 @@ def _arrivals(
     for i, (child, on) in enumerate(zip(operator.node.children, operator.columns, strict=True)):
         name = batch.plan.name_of(child)
         tables = [t for p in paths if p.input == i for t in inbox.tables.get(p.id, [])]
-        arrivals.append(Arrival(tables, batch.bound(name, on), bounds[name][on]))
+        bound, patterns = bounds[name][on], (inbox.before[name], inbox.after[name])
+        arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns))
     return arrivals
 
 

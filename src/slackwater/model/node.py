@@ -10,7 +10,7 @@ from slackwater.model.join import How, Within
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
-from slackwater.model.window import TimeWindow
+from slackwater.model.window import Window
 
 LateSetting = Literal["admit", "drop", "raise"]
 
@@ -138,13 +138,13 @@ class Aggregate(Node):
     """Aggregates per window and ``keys``.
 
     ``primitives`` are computed per (keys, window); ``outputs`` are the user's aggregate columns as
-    expressions over the primitives' names and the key names. Output schema: keys, ``wid``, ``window``,
-    outputs; progressing column ``window``.
+    expressions over the primitives' names and the key names. Output schema: keys, ``wid`` (not of
+    sessions), ``window``, outputs; progressing column ``window``.
     """
 
     child: Node = field(default=None)  # type: ignore[assignment]
     keys: tuple[Named, ...] = ()
-    window: TimeWindow = field(default=None)  # type: ignore[assignment]
+    window: Window = field(default=None)  # type: ignore[assignment]
     primitives: tuple[Primitive, ...] = ()
     outputs: tuple[Named, ...] = ()
     emit_empty: bool = False
@@ -161,7 +161,8 @@ class Join(Node):
     ``keys`` are per input, equal in number; ``on`` is the time column per input and ``within`` how far apart
     in time partners may be. ``where`` is a further condition over the output's columns, part of the match.
     Inside the operator column ``c`` of input ``i`` is called `raw_name` (i, c); ``outputs`` make the user's
-    columns of these.
+    columns of these. ``time_names`` is what each input's time is called in the output. ``memory`` bounds what
+    a partition-group may hold, in bytes; it changes no result.
     """
 
     inputs: tuple[Node, ...] = ()
@@ -171,6 +172,8 @@ class Join(Node):
     how: How = "inner"
     where: Expr | None = None
     outputs: tuple[Named, ...] = ()
+    time_names: tuple[str, ...] = ()
+    memory: int | None = None
 
     @property
     def children(self) -> tuple[Node, ...]:

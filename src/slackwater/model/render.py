@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from slackwater.model.join import Band, Tumbling, Within
 from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -16,6 +18,7 @@ from slackwater.model.node import (
     Source,
     Union,
 )
+from slackwater.model.window import describe_window
 
 
 def render(node: Node, *, policies: bool = False) -> list[str]:
@@ -62,18 +65,35 @@ def _line(node: Node, policies: bool) -> str:
         return f"dropDuplicates {', '.join(node.subset)}{within} on {node.on}"
     if isinstance(node, Sort):
         return f"sort by {node.on}"
+    if isinstance(node, Join):
+        return _join(node)
     assert isinstance(node, Aggregate)
-    w = node.window
     keys = ", ".join(f"{k.expr.sql} AS {k.name}" for k in node.keys)
-    calls = ", ".join(
-        f"{p.name}={p.function}({', '.join(a.sql for a in p.args) or '*'})" for p in node.primitives
-    )
+    calls = ", ".join(f"{p.name}={p.call}" for p in node.primitives)
     outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
     empty = " with empty windows" if node.emit_empty else ""
     return (
-        f"aggregate by [{keys}] window range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
+        f"aggregate by [{keys}] window {describe_window(node.window)}"
         f"{empty}: {calls} -> {outputs}"
     )
+
+
+def _join(node: Join) -> str:
+    sides = list(zip(*node.keys, strict=True))
+    keys = " and ".join(" = ".join(k.expr.sql for k in pair) for pair in sides) or "any rows"
+    where = "" if node.where is None else f" where {node.where.sql}"
+    outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
+    times = ", ".join(node.on)
+    return f"{node.how} join on {keys} within {_within(node.within)} of {times}{where} -> {outputs}"
+
+
+def _within(within: Within) -> str:
+    if isinstance(within, Band):
+        ends = "" if within.closed == "both" else f" closed {within.closed}"
+        return f"band -{within.before} .. +{within.after}{ends}"
+    if isinstance(within, Tumbling):
+        return f"window {within.window.range} origin {within.window.origin}"
+    return f"reach {', '.join(map(str, within.ticks))}"
 
 
 def _policy(policy: object) -> str:

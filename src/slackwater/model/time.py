@@ -15,7 +15,7 @@ Ticks = NewType("Ticks", int)
 
 SECOND = 1_000_000
 
-Kind = Literal["timestamp", "timestamp_ntz", "long", "window"]
+Kind = Literal["timestamp", "timestamp_ntz", "long", "window", "greatest", "least"]
 
 _UNITS = {
     "microsecond": 1, "us": 1, "µs": 1,
@@ -34,13 +34,15 @@ class TimeColumn:
     """A progressing column. ``window`` is the struct an aggregate makes: its time is end − 1 tick.
 
     ``unit`` is how many microseconds a tick is, or None for an integer column without ``timeUnit``;
-    ``integer`` marks a window struct over such a column.
+    ``integer`` marks a window struct over such a column. A ``greatest`` or ``least`` is no column of its own:
+    it is that of the columns ``parts``, of which some may be null.
     """
 
     name: str
     kind: Kind
     unit: int | None = 1
     integer: bool = False
+    parts: tuple[TimeColumn, ...] = ()
 
     @property
     def is_integer(self) -> bool:

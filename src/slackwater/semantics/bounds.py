@@ -13,6 +13,7 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -20,8 +21,9 @@ from slackwater.model.node import (
     Source,
     Union,
 )
+from slackwater.semantics import join
 from slackwater.semantics.limits import END, START
-from slackwater.semantics.window_ids import window_bound
+from slackwater.semantics.windows import result_bound
 
 __all__ = [
     "END", "START", "Bounds", "advanced", "aligned", "minimum", "output_bounds", "propagate",
@@ -128,7 +130,9 @@ def output_bounds(
         columns = [[b[t.name] for t in c.times] for c, b in zip(node.inputs, inputs, strict=True)]
         return {t.name: minimum(c[i] for c in columns) for i, t in enumerate(node.times)}
     if isinstance(node, Aggregate):
-        return {node.times[0].name: window_bound(inputs[0][node.window.on], node.window)}
+        return {node.times[0].name: result_bound(inputs[0][node.window.on], node.window)}
+    if isinstance(node, Join):
+        return _join_bounds(node, [b[on] for b, on in zip(inputs, node.on, strict=True)])
     if isinstance(node, Filter | Dedup | Sort):
         return {t.name: inputs[0][t.name] for t in node.times}
     raise AnalysisError(
@@ -137,3 +141,18 @@ def output_bounds(
         hint="add its rule to slackwater.semantics.bounds.output_bounds",
         operator=type(node).__name__,
     )
+
+
+def _join_bounds(node: Join, bounds: Sequence[int]) -> dict[str, int]:
+    """Bounds of a join's own time (the greatest), of the least, and of each input's time that is kept."""
+    single = join.time_bounds(node.within, bounds)
+    kept = dict(zip(node.time_names, single, strict=True))
+    found = {}
+    for time in node.times:
+        if time.kind == "greatest" and time.parts:
+            found[time.name] = join.max_bound(node.within, bounds, node.how)
+        elif time.kind == "least" and time.parts:
+            found[time.name] = join.min_bound(node.within, bounds)
+        else:
+            found[time.name] = kept[time.name]
+    return found

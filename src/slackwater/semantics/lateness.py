@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 from slackwater.errors import LateRowError
-from slackwater.model.node import Aggregate, Dedup, Late, LateSetting, Node, Project, Source, Union
-from slackwater.model.window import TimeWindow
+from slackwater.model.join import Tumbling, Within
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Join,
+    Late,
+    LateSetting,
+    Node,
+    Project,
+    Source,
+    Union,
+)
+from slackwater.model.window import RowWindow, TimeWindow, Window
 from slackwater.semantics.bounds import shift, topological
-from slackwater.semantics.window_ids import extent, wid_range
+from slackwater.semantics.join import reaches
+from slackwater.semantics.window_ids import wid_range
+from slackwater.semantics.windows import closing, reaching, shifted
 
 Reason = Literal["late", "null_time", "future"]
 
@@ -91,7 +103,7 @@ def dedup_memory(bound: int, node: Dedup) -> int:
     return shift(frontier, -node.within)
 
 
-Chain = tuple[TimeWindow, ...]
+Chain = tuple[Window, ...]
 
 
 def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple[Chain, ...]:
@@ -108,6 +120,24 @@ def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple
                 if chain not in chains:
                     chains.append(chain)
     return tuple(chains)
+
+
+def window_readers(
+    outputs: Sequence[Node], source: Source, column: str
+) -> tuple[tuple[Aggregate, int], ...]:
+    """The aggregates that rows of ``source`` reach by the time ``column``, before any other aggregate.
+
+    With each comes the shift of its own time column against the source's. Which of its windows are
+    closed to a row is told by the bound of its input: behind a union that is not the source's own.
+    """
+    found: list[tuple[Aggregate, int]] = []
+    for node in topological(outputs):
+        if not isinstance(node, Aggregate):
+            continue
+        for chain, moved in _paths(node.child, node.window.on, source, column):
+            if not chain and not any(n is node and m == moved for n, m in found):
+                found.append((node, moved))
+    return tuple(found)
 
 
 def _paths(node: Node, name: str, source: Source, column: str) -> list[tuple[Chain, int]]:
@@ -128,14 +158,29 @@ def _paths(node: Node, name: str, source: Source, column: str) -> list[tuple[Cha
         return [p for i in node.inputs for p in _paths(i, i.times[at].name, source, column)]
     if isinstance(node, Aggregate):
         w = node.window
+        if isinstance(w, RowWindow):
+            return []  # its results are on row numbers
         return [
-            ((*chain, replace(w, origin=w.origin - moved)), 0)
+            ((*chain, shifted(w, moved)), 0)
             for chain, moved in _paths(node.child, w.on, source, column)
+        ]
+    if isinstance(node, Join):
+        # Whatever time of the results is followed, its bound is behind the inputs' by the widest span at most.
+        behind = _join_lag(node.within)
+        return [
+            (chain, moved - behind)
+            for child, on in zip(node.inputs, node.on, strict=True)
+            for chain, moved in _paths(child, on, source, column)
         ]
     return [p for child in node.children for p in _paths(child, name, source, column)]
 
 
-def flush_bound(hi: int, windows: Sequence[TimeWindow | Chain]) -> int:
+def _join_lag(within: Within) -> int:
+    """How far a bound of the results may lie behind the least bound of the inputs."""
+    return within.window.slide if isinstance(within, Tumbling) else max(0, *reaches(within))
+
+
+def flush_bound(hi: int, windows: Sequence[Window | Chain]) -> int:
     """The bound that closes everything a row of time ``hi``, the newest, is in.
 
     That is the largest end of a window that holds ``hi``, or ``hi + 1`` where none does. A chain
@@ -145,7 +190,7 @@ def flush_bound(hi: int, windows: Sequence[TimeWindow | Chain]) -> int:
     >>> flush_bound(7, [TimeWindow(10, 5, 0, "ts")]), flush_bound(7, [])
     (15, 8)
     """
-    chains = [(w,) if isinstance(w, TimeWindow) else w for w in windows]
+    chains = [w if isinstance(w, tuple) else (w,) for w in windows]
     return max([hi + 1, *(_closing(hi, chain) for chain in chains)])
 
 
@@ -153,13 +198,13 @@ def _closing(hi: int, chain: Chain) -> int:
     if not chain:
         return hi + 1
     w, rest = chain[0], chain[1:]
-    first, stop = wid_range(hi, w)
-    if stop <= first:
-        return hi + 1
-    end = extent(stop - 1, w)[1]
-    if not rest:
+    end = closing(hi, w)
+    if not rest or (isinstance(w, TimeWindow) and not _in_window(hi, w)):
         return end
-    # The least bound v whose window_bound(v) is at least what the rest of the chain needs.
-    needed = _closing(end - 1, rest)
-    steps = -(-(needed + 1 - w.origin) // w.slide) - 1
-    return max(end, w.origin + steps * w.slide)
+    # The least bound v whose result_bound(v) is at least what the rest of the chain needs.
+    return max(end, reaching(_closing(end - 1, rest), w))
+
+
+def _in_window(time: int, w: TimeWindow) -> bool:
+    first, stop = wid_range(time, w)
+    return first < stop

@@ -137,9 +137,11 @@ def _evaluated(
     everything = [k.expr for k in keys] + [a for p in primitives for a in p.args]
     if all(e.duck is not None for e in everything):
         return stream, keys, primitives
-    field = stream._node.field(time.name)
-    assert field is not None
-    columns = {column(time.name, field.type): time.name}
+    columns: dict[Expr, str] = {}
+    for part in time.parts or (time,):
+        field = stream._node.field(part.name)
+        assert field is not None
+        columns[column(part.name, field.type)] = part.name
     for e in everything:
         columns.setdefault(e, f"__e{len(columns)}")
     below = stream._project(tuple(Named(n, e) for e, n in columns.items()))
@@ -166,6 +168,8 @@ def _resolve(spec: WindowSpec, time: TimeColumn, zone: str) -> TimeWindow:
 def _bound_type(time: TimeColumn, field: Field | None) -> str:
     if time.is_integer:
         return "bigint"
+    if time.parts:
+        return _bound_type(time.parts[0], None)
     if time.kind == "window":
         assert field is not None
         return "timestamp_ntz" if "timestamp_ntz" in field.type else "timestamp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _KINDS = {
     "timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz", "bigint": "long", "int": "long",
 }  # fmt: skip
+_PATTERNS = re.compile(r"map<string,struct<op:string,value:\w+>>")
 REPLAY_MARK = "slackwater-replay-"
 
 
@@ -141,7 +143,7 @@ def _policies(time: Any, progress: Any) -> dict[str, Policy]:
                 "BAD_POLICY",
                 f"progress of '{n}' is {p!r}, not a policy",
                 hint='use sw.Ordered(), sw.BoundedDelay("10 seconds"), sw.BoundedRows(n), sw.MaxDelay() '
-                'or sw.Punctuated("column")',
+                'sw.BoundedLatency(d) or sw.Punctuated("column")',
             )
     return found
 
@@ -206,12 +208,27 @@ def _check_policies(source: Source, fields: Sequence[Field]) -> None:
             )
         if isinstance(policy, Punctuated):
             field = _find(fields, policy.column, "punctuation column")
+            if field.type.startswith("map<"):
+                _check_patterns(field)
+                continue
             own = _find(fields, time.name, "time column")
             if field.type != own.type:
                 raise AnalysisError(
                     "BAD_TIME_TYPE",
                     f"punctuation column '{field.name}' is {field.type}, but the time column "
                     f"'{own.name}' is {own.type}",
-                    hint="make both the same type",
+                    hint="make both the same type, or give patterns: map<string, struct<op, value>>",
                     column=field.name,
                 )
+
+
+def _check_patterns(field: Field) -> None:
+    """Patterns are ``map<string, struct<op: string, value>>``."""
+    if not _PATTERNS.fullmatch(field.type):
+        raise AnalysisError(
+            "BAD_PUNCTUATION_TYPE",
+            f"punctuation column '{field.name}' is {field.type}",
+            hint="patterns are of type map<string,struct<op:string,value:string>>: tests by column",
+            column=field.name,
+            type=field.type,
+        )

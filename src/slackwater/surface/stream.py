@@ -40,15 +40,21 @@ class Stream:
     """
 
     def __init__(
-        self, node: Node, inputs: Mapping[int, Input], analyser: Analyser, spark: SparkSession
+        self,
+        node: Node,
+        inputs: Mapping[int, Input],
+        analyser: Analyser,
+        spark: SparkSession,
+        alias: str | None = None,
     ):
         self._node = node
         self._inputs = dict(inputs)
         self._analyser = analyser
         self._spark = spark
+        self._alias = alias
 
     def _with(self, node: Node) -> Stream:
-        return Stream(node, self._inputs, self._analyser, self._spark)
+        return Stream(node, self._inputs, self._analyser, self._spark, self._alias)
 
     # ---- what it is ----
     @property
@@ -157,10 +163,10 @@ class Stream:
         return self._project(kept)
 
     def alias(self, name: str) -> Stream:
-        """The same stream; here so that code written for DataFrames reads the same."""
+        """The same stream under another name, which tells its columns apart in a join."""
         if not isinstance(name, str) or not name:
             raise AnalysisError("BAD_OPTION", f"alias {name!r} is not a name", hint="give a text")
-        return self
+        return Stream(self._node, self._inputs, self._analyser, self._spark, name)
 
     def _project(self, columns: tuple[Named, ...]) -> Stream:
         names = [c.name.lower() for c in columns]
@@ -186,11 +192,12 @@ class Stream:
         span = (
             self._node.window.range if isinstance(self._node, Aggregate) else self._window_range()
         )
-        found: list[tuple[int, TimeColumn, tuple[str, str, int]]] = []
         order = [t.name for t in self._node.times]
-        by_name = {t.name: t for t in self._node.times}
+        # Parts of a greatest or least count even where they alone do not progress.
+        by_name = {p.name: p for t in self._node.times for p in (*t.parts, t)}
+        every: list[tuple[TimeColumn, tuple[str, str, int]]] = []
         for c in columns:
-            image = self._analyser.monotone(self._node.schema, c, self._node.times, span)
+            image = self._analyser.monotone(self._node.schema, c, tuple(by_name.values()), span)
             if image is None:
                 continue
             origin, moved = image
@@ -199,9 +206,27 @@ class Stream:
             if kind == "window" and not c.expr.type.startswith("struct<"):
                 kind = "long" if before.integer else _kind_of(c.expr.type) or "timestamp"
             time = TimeColumn(c.name, kind, before.unit, before.integer and kind == "window")
-            found.append((order.index(origin), time, (c.name, origin, moved)))
+            every.append((time, (c.name, origin, moved)))
+        found = [(order.index(o[1]), t, o) for t, o in every if o[1] in order]
+        found += self._combined(order, every)
         found.sort(key=lambda item: item[0])
         return tuple(t for _, t, _ in found), tuple(o for _, _, o in found)
+
+    def _combined(
+        self, order: Sequence[str], single: Sequence[tuple[TimeColumn, tuple[str, str, int]]]
+    ) -> list[tuple[int, TimeColumn, tuple[str, str, int]]]:
+        """The greatest and least of several columns, if all of them are kept and moved alike."""
+        found = []
+        for time in self._node.times:
+            kept = [[(t, o[2]) for t, o in single if o[1] == p.name] for p in time.parts]
+            if not time.parts or not all(kept):
+                continue
+            parts, moves = zip(*(k[0] for k in kept), strict=True)
+            if len(set(moves)) == 1:
+                name = f"{time.kind}({', '.join(p.name for p in parts)})"
+                new = TimeColumn(name, time.kind, time.unit, time.integer, parts)
+                found.append((order.index(time.name), new, (name, time.name, moves[0])))
+        return found
 
     def _window_range(self) -> int | None:
         """Length of the windows whose struct this stream carries, if it is known."""
@@ -316,6 +341,44 @@ class Stream:
         )  # fmt: skip
         return self._with(node)
 
+    def join(
+        self,
+        other: Stream,
+        on: Any = None,
+        within: Any = None,
+        how: str = "inner",
+        where: Column | str | None = None,
+        memory: str | int | None = None,
+        emit: str = "immediate",
+        times: Sequence[str] | None = None,
+    ) -> Stream:
+        """Pairs of rows with equal keys that are near each other in time.
+
+        Exact under any disorder: each pair comes out once, in the batch in which the later of the two
+        arrives; a row is kept only as long as the other stream's bound says that a partner may come.
+
+        Parameters
+        ----------
+        on
+            Names of key columns, pairs ``("left name", "right name")``, a list of these, or a condition with
+            equalities. None: any two rows that are near enough.
+        within
+            ``sw.band(before=..., after=...)``, or ``sw.window(...)`` for rows of the same tumbling window.
+        how
+            inner, left, right or full; an unmatched row leaves when no partner can come any more.
+        where
+            A further condition over the result's columns, part of the match.
+        memory
+            What one partition-group may hold, such as ``"256m"``; the result is the same for any value.
+        emit
+            ``"immediate"``, or ``"ordered"`` to have results in order of time.
+        times
+            The time column of each side, where not the first.
+        """
+        from slackwater.surface.join import join_streams
+
+        return join_streams([self, other], on, within, how, where, memory, emit, times)
+
     # ---- operators with state ----
     def dropDuplicates(
         self, subset: Sequence[str] | None = None, *, within: Any = None, on: str | None = None
@@ -376,10 +439,29 @@ class Stream:
         return preview(self, n, seconds)
 
     # ---- inside ----
+    @property
+    def _label(self) -> str | None:
+        """The name by which a join tells its columns apart."""
+        from slackwater.surface.join import label_of
+
+        return self._alias or label_of(self._node)
+
+    def _column_type(self, name: str) -> str:
+        return next(f.type for f in self._node.schema if f.name == name)
+
     def _time(self, on: str | None) -> TimeColumn:
         if on is None:
             return self._node.times[0]
-        found = next((t for t in self._node.times if t.name.lower() == on.lower()), None)
+        # After a join there is no column for the time of a result itself.
+        kind = {"max": "greatest", "min": "least"}.get(on.lower())
+        found = next(
+            (
+                t
+                for t in self._node.times
+                if t.name.lower() == on.lower() or (t.parts and t.kind == kind)
+            ),
+            None,
+        )
         if found is None:
             have = ", ".join(t.name for t in self._node.times)
             raise AnalysisError(

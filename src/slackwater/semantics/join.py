@@ -1,0 +1,223 @@
+"""Joins: which rows may meet, how long a row is needed, what the result promises.
+
+A result has one row of each input. It comes out in the batch in which the last of them arrived, so
+every later result holds a row that has not arrived yet; all rules here follow from that. A row of
+input i is needed as long as a row of *another* input may come that pairs with it: its own input's
+bound says nothing about that. An unmatched row of an outer input leaves when it is no longer needed.
+
+Times of a pair are restricted by closed spans of integers, whatever ends a query leaves open. ``bounds``
+has one bound per input and never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.errors import AnalysisError
+from slackwater.model.join import Band, How, Reach, Tumbling, Within
+from slackwater.semantics.limits import END, LATEST, START
+from slackwater.semantics.window_ids import Ints
+
+__all__ = [
+    "corners", "effective", "group_closed", "is_empty", "is_stored", "joint", "max_bound",
+    "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
+]  # fmt: skip
+
+
+def reaches(within: Band | Reach) -> tuple[int, ...]:
+    """For each input, by how much another row may be later than its own, that much included.
+
+    >>> reaches(Band(before=2, after=3)), reaches(Band(before=2, after=3, closed="left"))
+    ((3, 2), (2, 2))
+    """
+    if isinstance(within, Reach):
+        ticks = within.ticks
+    else:
+        ticks = (
+            within.after - (within.closed != "both"),
+            within.before - (within.closed == "neither"),
+        )
+    # Beyond this a reach holds all times there are, and sums with times must stay in 64 bits.
+    return tuple(max(-LATEST, min(LATEST, r)) for r in ticks)
+
+
+def partners(within: Within, i: int, j: int, t: Ints) -> tuple[Ints, Ints]:
+    """First and last time (both included) of input j that pairs with time ``t`` of input i.
+
+    >>> partners(Band(before=2, after=3), 0, 1, 10), partners(Band(before=2, after=3), 1, 0, 10)
+    ((8, 13), (7, 12))
+    """
+    if isinstance(within, Tumbling):
+        w = within.window
+        start = t - (t - w.origin) % w.slide
+        return start, start + (w.slide - 1)
+    reach = reaches(within)
+    return t - reach[j], t + reach[i]
+
+
+def is_empty(within: Within) -> bool:
+    """Whether no two times pair at all."""
+    if isinstance(within, Tumbling):
+        return False
+    reach = sorted(reaches(within))
+    return len(reach) > 1 and reach[0] + reach[1] < 0
+
+
+def outer_inputs(how: How) -> tuple[int, ...]:
+    """The inputs whose unmatched rows come out.
+
+    >>> outer_inputs("left"), outer_inputs("full")
+    ((0,), (0, 1))
+    """
+    return {"inner": (), "left": (0,), "right": (1,), "full": (0, 1)}[how]
+
+
+def effective(bounds: Sequence[int], owed: Sequence[int | None]) -> tuple[int, ...]:
+    """The bounds to use while rows wait to be joined with a part of the other side.
+
+    Such rows count as not yet arrived; ``owed`` is the oldest time of them per input, or None.
+    Without this the join would promise that no more results come, and then deliver some.
+
+    >>> effective((20, 30), (None, 12))
+    (20, 12)
+    """
+    return tuple(
+        bound if oldest is None else min(bound, oldest)
+        for bound, oldest in zip(bounds, owed, strict=True)
+    )
+
+
+def needed_from(within: Within, i: int, bounds: Sequence[int]) -> int:
+    """The first time of input i that a later row of another input may pair with.
+
+    Rows of input i that are older are of no more use: stored ones can go, new ones are not stored.
+
+    >>> needed_from(Band(before=2, after=3), 0, (100, 20)), needed_from(Band(2, 3), 1, (100, 20))
+    (17, 98)
+    """
+    _check(within, bounds)
+    if is_empty(within):
+        return END
+    return _reached_from(within, i, min(b for j, b in enumerate(bounds) if j != i))
+
+
+def is_stored(within: Within, i: int, time: int, bounds: Sequence[int]) -> bool:
+    """Whether a row of input i that has met all rows there are must be kept for later ones."""
+    return time >= needed_from(within, i, bounds)
+
+
+def time_bounds(within: Within, bounds: Sequence[int]) -> tuple[int, ...]:
+    """The bound of each input's time in later results; it holds for every kind of join.
+
+    Either the row of input i itself is still to come, or it is stored and still needed. The latter
+    is true of the unmatched rows of outer joins too. Nulls, on the other side, break no bound.
+
+    >>> time_bounds(Band(before=2, after=3), (13, 14))
+    (11, 11)
+    """
+    return tuple(min(b, needed_from(within, i, bounds)) for i, b in enumerate(bounds))
+
+
+def min_bound(within: Within, bounds: Sequence[int]) -> int:
+    """The bound of the smallest time in later results."""
+    return min(time_bounds(within, bounds))
+
+
+def max_bound(within: Within, bounds: Sequence[int], how: How = "inner") -> int:
+    """The bound of the largest time in later results: of the result's own time.
+
+    An unmatched row has only its own time, and leaves when that is old.
+
+    >>> max_bound(Band(2, 3), (13, 14)), max_bound(Band(2, 3), (13, 14), "left")
+    (13, 11)
+    """
+    reached = min(max(corner) for corner in _matched_corners(within, bounds))
+    single = time_bounds(within, bounds)
+    return min(reached, *(single[i] for i in outer_inputs(how)), END)
+
+
+def corners(
+    within: Within, bounds: Sequence[int], how: How = "inner"
+) -> tuple[tuple[int, ...], ...]:
+    """Points such that each later result is at or above one of them in all of its times.
+
+    After an inner join there is one for each input: that of results whose row of that input is yet to come.
+    After an outer join there is only the point of the individual bounds.
+
+    >>> corners(Band(2, 2), (2, 1))
+    ((2, 0), (-1, 1))
+    """
+    if outer_inputs(how):
+        return (time_bounds(within, bounds),)
+    return _matched_corners(within, bounds)
+
+
+def joint(within: Within, bounds: Sequence[int], how: How = "inner") -> tuple[int, ...] | None:
+    """The box below which no later result lies with *all* of its times; None if it tells nothing new.
+
+    A result in the box would have arrived with all of its rows. The box tells something if a pair
+    can lie near its corner, that is, if the bounds pair with each other. After an outer join it is capped by the
+    individual bounds.
+
+    >>> joint(Band(2, 3), (13, 14)), joint(Band(2, 3), (18, 14)), joint(Band(2, 3), (13, 14), "full")
+    ((13, 14), None, (11, 11))
+    """
+    _check(within, bounds)
+    if outer_inputs(how):
+        return time_bounds(within, bounds)
+    for i, b in enumerate(bounds):
+        for j, other in enumerate(bounds):
+            if i != j and b < _reached_from(within, i, other):
+                return None
+    return tuple(bounds)
+
+
+def group_closed(points: Sequence[Sequence[int]], ends: Sequence[int]) -> bool:
+    """Whether no later result has each of its times below the respective end (ends excluded).
+
+    ``points`` are the `corners` of the join, ``ends`` those of the windows of a group on several times.
+
+    >>> group_closed(corners(Band(2, 2), (2, 1)), (2, 1)), group_closed(corners(Band(2, 2), (2, 1)), (2, 2))
+    (True, False)
+    """
+    return all(any(p >= e for p, e in zip(point, ends, strict=True)) for point in points)
+
+
+def _matched_corners(within: Within, bounds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """For each input i, the least times of a result whose row of i is yet to come."""
+    _check(within, bounds)
+    if is_empty(within):
+        return (tuple(END for _ in bounds),)
+    return tuple(
+        tuple(b if k == i else _reached_from(within, k, b) for k in range(len(bounds)))
+        for i, b in enumerate(bounds)
+    )
+
+
+def _reached_from(within: Within, k: int, bound: int) -> int:
+    """The first time of input k that pairs with any time at or after ``bound`` of another input."""
+    if bound <= START or bound >= END:
+        return START if bound <= START else END
+    if isinstance(within, Tumbling):
+        w = within.window
+        return max(START, bound - (bound - w.origin) % w.slide)
+    # A finite bound must not become an end: saturate below it.
+    return max(START, min(END - 1, bound - reaches(within)[k]))
+
+
+def _check(within: Within, bounds: Sequence[int]) -> None:
+    inputs = len(bounds)
+    expected = (
+        2
+        if isinstance(within, Band)
+        else len(within.ticks)
+        if isinstance(within, Reach)
+        else max(inputs, 2)
+    )
+    if inputs != expected:
+        raise AnalysisError(
+            "JOIN_INPUTS",
+            f"{within} is for {expected} inputs, there are {inputs}",
+            hint="give Reach one span per input; Band joins two inputs",
+            inputs=inputs,
+        )
