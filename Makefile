@@ -7,8 +7,12 @@ READY := .venv/.ready
 export PYSPARK_PYTHON := $(CURDIR)/$(PY)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 
+# A Spark session leaves half of two cores idle, so two processes share the tests. A file stays in one of them,
+# since its fixtures are made once per process. `make test PARALLEL=` runs all in one.
+PARALLEL ?= -n 2 --dist loadfile
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench bench-windows bench-growth faults conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth faults conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,8 +27,8 @@ demo: setup ## a disordered stream, a live table, an HTML report
 	.venv/bin/slackwater demo
 
 test: setup ## all tests: first what needs no Spark, then the rest
-	$(PY) -m pytest -q -m "not spark and not faults"
-	$(PY) -m pytest -q -m "spark and not faults"
+	$(PY) -m pytest -q $(PARALLEL) -m "not spark and not faults"
+	$(PY) -m pytest -q $(PARALLEL) -m "spark and not faults"
 
 test-fast: setup ## only what needs no Spark: the meaning and the kernels
 	$(PY) -m pytest -q -m "not spark and not slow and not faults"
@@ -51,6 +55,9 @@ bench-growth: setup ## throughput and memory as keys and overlap grow, as a plot
 faults: setup ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
 	$(PY) -m pytest -q -m faults $(FAULTS)
 
+compat: setup ## a telling part of the Spark tests with another PySpark, in .venv-compat (SPARK=4.0.1)
+	tools/compat.sh $(SPARK)
+
 conformance: setup ## rewrite docs/conformance.md from the marks in the tests
 	$(PY) tools/conformance.py
 
@@ -59,6 +66,6 @@ lock: ## resolve requirements.lock again (needs uv)
 	  --extra spark --group dev pyproject.toml -o requirements.lock
 
 clean: ## remove .venv and all that was generated
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .venv-compat .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis build dist
 	rm -rf spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,9 +16,24 @@ from slackwater.errors import (
     SetupError,
     SlackwaterError,
 )
-from slackwater.model.policy import BoundedDelay, BoundedRows, MaxDelay, Ordered, Punctuated
+from slackwater.model.policy import (
+    BoundedDelay,
+    BoundedLatency,
+    BoundedRows,
+    MaxDelay,
+    Ordered,
+    Punctuated,
+)
 from slackwater.surface.bands import band
-from slackwater.surface.windows import window
+from slackwater.surface.functions import heavyHitters, udaf
+from slackwater.surface.windows import (
+    byTuple,
+    customWindow,
+    landmark,
+    rows,
+    sessionWindow,
+    window,
+)
 
 if TYPE_CHECKING:
     from slackwater.engine.handle import StreamingQuery
@@ -44,9 +59,10 @@ _LAZY = {
 }
 
 __all__ = [
-    "AnalysisError", "BoundedDelay", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
+    "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "band", "joinAll", "readStream", "replay", "session", "start", "stream", "window",
+    "band", "heavyHitters", "joinAll", "readStream", "replay", "session", "start", "stream", "udaf", "window",
+    "byTuple", "customWindow", "landmark", "rows", "sessionWindow",
 ]  # fmt: skip
 
 

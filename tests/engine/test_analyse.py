@@ -63,7 +63,7 @@ def test_schema_there_and_back(spark: SparkSession) -> None:
         ("c / 3", "(`c` / CAST(3 AS DECIMAL(1,0)))", "decimal(14,6)"),
         ("`select` + `a.b`", "(`select` + `a.b`)", "int"),
         ("`q``u'o\"te`", "`q``u'o\"te`", "int"),
-        ("name = 'it''s'", "(`Name` = 'it\\'s')", "boolean"),
+        ("name = 'it\\'s'", "(`Name` = 'it\\'s')", "boolean"),
         ("w.END", "`w`.`END`", "timestamp"),
         ("i between 1 and l", "((`i` >= 1) AND (CAST(`i` AS BIGINT) <= `l`))", "boolean"),
         ("nvl(i, l)", "coalesce(CAST(`i` AS BIGINT), `l`)", "bigint"),

@@ -3,18 +3,32 @@
 ``python -m tests.faults.child SCENARIO INPUTS STATE GROUPS [worker]``. It leads a process group of its own, which
 stands for the machine: a failpoint in a worker kills the whole group, or with ``worker`` only that worker,
 whose task is then tried again.
+
+``... STATE GROUPS standing POINT@HIT ...`` runs the scenario once per point, each on ``STATE/POINT``, up to where the
+driver stands at that point; when all stand, the group is killed. A start of the JVM costs more than a run.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from slackwater.engine import failpoints
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def main(name: str, inputs: str, state: str, groups: str, scope: str = "machine") -> None:
+    from tests.faults.scenarios import Scenario
+
+
+def main(
+    name: str, inputs: str, state: str, groups: str, scope: str = "machine", *points: str
+) -> None:
     # Before the JVM starts: workers inherit its environment, not ours.
     if scope == "machine":
         os.environ[failpoints.KILL_GROUP] = str(os.getpgrp())
@@ -25,7 +39,7 @@ def main(name: str, inputs: str, state: str, groups: str, scope: str = "machine"
     from tests.faults.scenarios import scenarios
 
     spark = (
-        SparkSession.builder.master("local[2]" if scope == "machine" else "local[2,4]")
+        SparkSession.builder.master("local[2,4]" if scope == "worker" else "local[2]")
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
         # It lives for seconds: compiling for speed would cost more than it saves.
@@ -39,10 +53,49 @@ def main(name: str, inputs: str, state: str, groups: str, scope: str = "machine"
     )
     spark.sparkContext.setLogLevel("OFF")
     print("ready", flush=True)
+    if scope == "standing":
+        stand(spark, scenarios()[name], Path(inputs), Path(state), int(groups), points)
     query = scenarios()[name].start(spark, Path(inputs), Path(state), groups=int(groups))
     query.awaitTermination()
     print("finished", flush=True)
     spark.stop()
+
+
+def stand(
+    spark: SparkSession,
+    scenario: Scenario,
+    inputs: Path,
+    state: Path,
+    groups: int,
+    points: Sequence[str],
+) -> NoReturn:
+    """One query after the other, each until it is held up at its point; then kill them all."""
+    for item in points:
+        point, _, hit = item.partition("@")
+        settled = threading.Event()
+
+        def hold(point: str = point, settled: threading.Event = settled) -> NoReturn:
+            print(f"standing at {point}", flush=True)
+            settled.set()
+            while True:
+                threading.Event().wait()
+
+        def run(point: str = point, settled: threading.Event = settled) -> None:
+            try:
+                session = spark.newSession()  # a query's name is unique within its session
+                query = scenario.start(session, inputs, state / point, groups=groups)
+                query.awaitTermination()
+            finally:
+                settled.set()  # without a line for the point: it was not reached
+
+        # Those before stand still and hit nothing more, so the setting is this query's alone.
+        failpoints.reset()
+        failpoints._kill = hold
+        os.environ[failpoints.ENV] = f"{point}=kill@{hit}"
+        threading.Thread(target=run, daemon=True).start()
+        settled.wait()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+    raise AssertionError("still alive")
 
 
 if __name__ == "__main__":

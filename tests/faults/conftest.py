@@ -10,8 +10,12 @@ from tests.faults.table import Table
 
 
 @pytest.fixture(scope="session")
-def table() -> Iterator[Table]:
-    """Rows that fault tests add; written to ``docs/faults.md`` when the session ends."""
-    made = Table()
-    yield made
-    made.write()
+def lines() -> Table:
+    return Table()
+
+
+@pytest.fixture
+def table(lines: Table) -> Iterator[Table]:
+    """Lines that fault tests add; in ``docs/faults.md`` after each, so that a run may be broken off."""
+    yield lines
+    lines.write()

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,12 +67,35 @@ def kill_at(
     scope: str = "machine",
 ) -> Ended:
     """Run a child that kills itself (or its ``worker``) at a failpoint; else it ends by itself."""
+    arguments = command(scenario, inputs, state, groups, scope)
+    code, text = _run(arguments, f"{point}=kill@{hit}", state)
+    return Ended(code, text, _committed(state))
+
+
+def kill_standing(
+    scenario: Scenario, inputs: Path, state: Path, points: Mapping[str, int], groups: int = 2
+) -> dict[str, Ended]:
+    """Run one child that is killed when a query stands at each of these points of the driver.
+
+    Each has its state below ``state``. A point that was not reached ends with code 0.
+    """
+    arguments = command(scenario, inputs, state, groups, "standing")
+    code, text = _run([*arguments, *(f"{p}@{hit}" for p, hit in points.items())], "", state)
+    reached = {p for p in points if f"standing at {p}" in text.splitlines()}
+    return {
+        p: Ended(code if p in reached or code >= 0 else 0, text, _committed(state / p))
+        for p in points
+    }
+
+
+def _run(arguments: list[str], setting: str, state: Path) -> tuple[int, str]:
+    """The code a child ended with, and what it printed."""
     state.mkdir(parents=True, exist_ok=True)
     with open(state / "child.log", "w+") as log:
         child = subprocess.Popen(
-            command(scenario, inputs, state, groups, scope),
+            arguments,
             cwd=ROOT,
-            env=environment(f"{point}=kill@{hit}"),
+            env=environment(setting),
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -83,7 +107,7 @@ def kill_at(
             child.wait()
             code = 1  # not what was asked for
         log.seek(0)
-        return Ended(code, log.read(), _committed(state))
+        return code, log.read()
 
 
 def kill_after(

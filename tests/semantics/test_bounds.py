@@ -92,7 +92,7 @@ def test_union_is_the_least(bs: list[int]) -> None:
     assert minimum(bs) == min(bs)
 
 
-@pytest.mark.spec("WQ-F69", "OO-F8")
+@pytest.mark.spec("WQ-F69", "OO-F8", "OO-F24")
 def test_filter_dedup_and_sort_pass_bounds() -> None:
     s = src("s")
     f = Filter(FIELDS, (TS,), s, Expr("false", "boolean"))

@@ -1,7 +1,15 @@
 from __future__ import annotations
 
-from slackwater.model.window import TimeWindow
-from slackwater.semantics.cost import Constants, choose_plan, panes_cost, wids_cost
+from fractions import Fraction
+from math import gcd
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.window import ByTuple, TimeWindow
+from slackwater.semantics.cost import Constants, Measured, choose_plan, panes_cost, wids_cost
+from slackwater.semantics.windows import plan_of
 
 SLIDING = TimeWindow(60, 10, 0, "ts")
 UNIT = Constants(row=1, pane_out=1, pane_in=1, row_window=1)
@@ -38,3 +46,50 @@ def test_one_pane_per_window() -> None:
 def test_without_statistics() -> None:
     assert choose_plan(SLIDING).plan == "panes"
     assert choose_plan(TimeWindow(5, 10, 0, "ts")).plan == "wids"
+
+
+@pytest.mark.spec("WQ-F47")
+def test_measurements_turn_the_choice() -> None:
+    half = TimeWindow(60, 30, 0, "ts")
+    # Two panes a window. Each row a group of its own: panes hide nothing. Ten rows a group: they do.
+    assert choose_plan(half, measured=Measured(1000, 1000)).plan == "wids"
+    assert choose_plan(half, measured=Measured(10_000, 1000)).plan == "panes"
+    # Only the ratio counts, and the same rows counted per window tell the same.
+    for scale in (1, 7, 1000):
+        assert choose_plan(half, measured=Measured(3 * scale, scale)).plan == "panes"
+    assert Measured(1000, 1000).per_window(half) == (2, 1)
+    assert Measured(1000, 2000, "wids").per_window(half) == (1, 0.5)
+    assert choose_plan(half, measured=Measured(1000, 2000, "wids")).plan == "wids"
+    assert choose_plan(half, measured=Measured(10_000, 2000, "wids")).plan == "panes"
+    # Much overlap: panes even where each row is its own group.
+    assert choose_plan(SLIDING, measured=Measured(5, 5)).plan == "panes"
+
+
+@pytest.mark.spec("WQ-F47")
+@given(
+    w=st.builds(TimeWindow, st.integers(1, 40), st.integers(1, 40), st.just(0), st.just("ts")),
+    rows=st.integers(1, 500),
+    groups=st.integers(1, 500),
+    k=st.builds(Constants, *[st.floats(0.1, 5)] * 4, st.booleans()),
+)
+def test_the_choice_is_the_cheaper_plan_by_the_formulas(
+    w: TimeWindow, rows: int, groups: int, k: Constants
+) -> None:
+    """The four costs written out; T rows a window, P panes, G groups a pane, S panes a slide."""
+    g = gcd(w.range, w.slide)
+    p, s = w.range // g, w.slide // g
+    t, share = rows, Fraction(w.slide, w.range)
+    new = k.row * t * share + k.pane_out * groups * s
+    panes = new + (2 * k.pane_in * groups * s if k.differential else k.pane_in * p * groups)
+    wids = 2 * k.row_window * t * share if k.differential else k.row_window * t
+    found = choose_plan(w, rows, groups, k)
+    assert (found.panes, found.wids) == (pytest.approx(float(panes)), pytest.approx(float(wids)))
+    if p > 1 and abs(panes - wids) > 1e-9 * wids:
+        assert found.plan == ("panes" if panes < wids else "wids")
+
+
+@pytest.mark.spec("WQ-F47")
+def test_windows_that_end_at_rows_have_no_panes() -> None:
+    """A pane of such a window would hold one row; even one who asks for panes does not get them."""
+    assert plan_of(ByTuple(10, 1, "arrival", "ts"), "panes") != "panes"
+    assert plan_of(SLIDING, "panes") == "panes"

@@ -82,6 +82,7 @@ def test_bounded_rows_does_not_depend_on_batches(times: list[int], n: int, cuts:
     assert len(feed.state.columns["ts"].partitions[""].tail) <= n
 
 
+@pytest.mark.spec("WQ-F78")
 def test_max_delay_learns_from_batch_to_batch() -> None:
     feed = Feed(MaxDelay())
     # Without order nothing is known inside a batch.
@@ -107,7 +108,7 @@ def test_max_delay_names_the_partition() -> None:
     assert (feed.bound, feed.holder) == (14, "b")
 
 
-@pytest.mark.spec("WQ-F81")
+@pytest.mark.spec("WQ-F81", "WQ-F5")
 def test_punctuation_is_the_bound() -> None:
     feed = Feed(Punctuated(column="done"))
     assert feed.batch(5, 3, 9) == START
@@ -142,7 +143,6 @@ def test_bounded_delay_is_never_violated_by_rows_that_keep_to_it(
         feed.batch(*arrivals[at : at + size])
 
 
-@pytest.mark.spec("WQ-F5")
 @given(
     batches=st.lists(st.lists(st.integers(-30, 30), max_size=6), max_size=8),
     policy=st.sampled_from([Ordered(), BoundedDelay(delay=4), MaxDelay()]),
@@ -209,6 +209,7 @@ def test_lull_rule() -> None:
     assert feed.batch(now=110 * SECOND) == 105
 
 
+@pytest.mark.spec("WQ-F78")
 def test_lull_keeps_the_policys_own_delay() -> None:
     feed = Feed(BoundedDelay(delay=3).idleAfter("5 seconds"), SECONDS)
     assert feed.batch(100, now=100 * SECOND) == 97

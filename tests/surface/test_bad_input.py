@@ -234,6 +234,19 @@ def test_operators(s: Any, call: Callable[[Any], Any], condition: str, names: li
 
 
 @pytest.mark.spark
+@pytest.mark.spec("OO-F29", "WQ-F29")
+def test_plans_that_could_not_progress_are_refused_with_the_reason(df: Any, s: Any):
+    """Whatever keeps state needs something that progresses to free it by."""
+    t = sw.stream(df, time="ts", name="t", progress=sw.Ordered())
+    refused(lambda: s.groupBy("k").count(), "UNBOUNDED_STATE", "without a window", "sw.window")
+    refused(lambda: s.groupBy(sw.window("1 s", on="n")).count(), "NOT_PROGRESSING", "'n'", "ts")
+    refused(lambda: s.dropDuplicates(["k"]), "UNBOUNDED_STATE", "'ts'", "within")
+    refused(lambda: s.sort("v"), "NOT_PROGRESSING", "'v'")
+    refused(lambda: s.drop("ts"), "NO_PROGRESS", "ts")
+    refused(lambda: s.join(t, on="k", within=None), "BAD_JOIN", "within")
+
+
+@pytest.mark.spark
 def test_user_defined_functions_are_refused_by_name(s: Any):
     from pyspark.sql import functions as F
 
@@ -309,6 +322,80 @@ def test_two_streams_of_one_name(df: Any, s: Any):
         "stream",
         "name=",
     )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "options", "names"),
+    [
+        ("noop", {"partitionGroup": 4}, ["'partitionGroup'", "did you mean 'partitionGroups'?"]),
+        ("parquet", {"compression": "zstd"}, ["parquet sink", "'compression'"]),
+        ("json", {"checkpointLocatoin": "x"}, ["did you mean 'checkpointLocation'?"]),
+        ("console", {"numRows": "many"}, ["numRows", "'many'"]),
+        ("console", {"truncate": "20 letters"}, ["truncate", "true"]),
+        ("noop", {"endOfStream": "yes"}, ["endOfStream", "'yes'"]),
+        ("noop", {"compactRuns": "few"}, ["compactRuns", "'few'", "8"]),
+        ("noop", {"compactRows": -1}, ["compactRows", "-1"]),
+        ("noop", {"memory": "lots"}, ["memory", "'lots'", "2GB"]),
+        ("noop", {"memory": "0GB"}, ["memory", "'0GB'"]),
+        ("parquet", {"path": " "}, ["path", "empty"]),
+    ],
+)
+def test_options_that_nobody_would_read(
+    s: Any, tmp_path: Path, kind: str, options: dict[str, Any], names: list[str]
+):
+    given = {"path": tmp_path / "out"} if kind in ("parquet", "json") else {}
+    w = s.writeStream.format(kind).options(
+        checkpointLocation=tmp_path / "ck", **{**given, **options}
+    )
+    refused(w.start, "BAD_OPTION", *names)
+    assert list(tmp_path.iterdir()) == []  # nothing was begun
+
+
+@pytest.mark.spark
+def test_triggers_of_start(s: Any):
+    noop = s.writeStream.format("noop")
+    both = {"availableNow": True, "once": True}
+    refused(lambda: sw.start([noop], trigger={"availablenow": True}), "BAD_OPTION", "availablenow")
+    refused(lambda: sw.start([noop], trigger=both), "BAD_OPTION", "exactly one")
+    for interval in ("fast", "-1 seconds", 1):
+        refused(
+            lambda i=interval: sw.start([noop], trigger={"processingTime": i}),
+            "BAD_DURATION",
+            "processingTime",
+            str(interval),
+        )
+    refused(lambda: sw.start([noop], options={"truncate": True}), "BAD_OPTION", "truncate")
+
+
+@pytest.mark.spark
+def test_names_formats_and_places(s: Any, tmp_path: Path):
+    def start(kind: str, path: Any = None, ck: Any = tmp_path / "ck", stream: Any = s) -> Any:
+        w = stream.writeStream.format(kind).option("checkpointLocation", ck)
+        return lambda: w.start(None if path is None else str(path))
+
+    for name in ("a/b", "..", "x" * 101):
+        refused(lambda name=name: s.writeStream.queryName(name), "BAD_OPTION", "queryName", name)
+    refused(start("nosuch"), "FORMAT_NOT_FOUND", "'nosuch'", "spark.jars.packages")
+    refused(start("text", tmp_path / "o"), "BAD_SINK_SCHEMA", "one string column")
+    arrays = s.withColumn("a", "array(v)")
+    refused(start("csv", tmp_path / "o", stream=arrays), "BAD_SINK_SCHEMA", "'a'", "array<bigint>")
+    refused(start("parquet", "s3a://bucket/x"), "NOT_LOCAL", "s3a", "foreachBatch")
+    refused(start("noop", ck="hdfs://host/x"), "NOT_LOCAL", "hdfs", "checkpointLocation")
+    refused(start("parquet", tmp_path / "o", tmp_path / "o" / "ck"), "CHECKPOINT_IN_SINK", "beside")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("in the way")
+    refused(
+        start("noop", ck=tmp_path / "file" / "ck"), "NOT_WRITABLE", "file/ck", kind=sw.SetupError
+    )
+    refused(start("json", tmp_path / "file"), "NOT_WRITABLE", "sink", "file", kind=sw.SetupError)
+
+
+@pytest.mark.spark
+def test_a_memory_sink_may_have_any_name(spark: SparkSession, s: Any):
+    w = s.writeStream.format("memory").queryName("my `results.é")
+    w.trigger(availableNow=True).start().awaitTermination()
+    assert spark.table("`my ``results.é`").columns == s.columns
 
 
 # --- checkpoints ------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_a_good_record_passes():
         (("streams", "s", "late", "ts"), -1),
         (("streams", "s", "bounds", "ts", "bound"), "yesterday"),
         (("streams", "s", "bounds", "ts", "holder"), 3),
-        (("operators", "aggregate-1", "kind"), "Join"),
+        (("operators", "aggregate-1", "kind"), "Nobody"),
         (("operators", "aggregate-1", "state", "rows"), None),
         (("outputs", "output", "rows"), 1.5),
         (("durationMs", "job"), None),

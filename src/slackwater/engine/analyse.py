@@ -16,6 +16,7 @@ from slackwater.engine.cut import Cutter, Text, items, text_of
 from slackwater.engine.expression_text import Printer, Replace, ident, quoted
 from slackwater.engine.schema import data_type, fields_of, struct_of, type_name
 from slackwater.errors import AnalysisError, SetupError
+from slackwater.kernels.kinds import kind_of
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.shifts import shift_of
 from slackwater.model.aggregate import Primitive
@@ -95,9 +96,11 @@ class Analyser:
         fields: Sequence[Field],
         keys: Sequence[Column | str],
         aggs: Sequence[Column | str],
+        time: Text | None = None,
     ) -> tuple[tuple[Named, ...], tuple[Primitive, ...], tuple[Named, ...]]:
         """Cut aggregate columns into primitives and expressions over them and the keys.
 
+        ``time`` is the expression of the rows' time, for aggregates that depend on the order of rows.
         The primitives are named ``_a0``, ``_a1``...; the outputs speak of these and of the keys.
         """
         frame = self._frame(fields)
@@ -110,7 +113,8 @@ class Analyser:
         grouping = items(plan.groupingExpressions())
         columns = items(plan.aggregateExpressions())
         named_keys = self._keys(fields, columns[: len(grouping)])
-        cutter = Cutter(self._printer, tuple(fields), grouping, [k.name for k in named_keys])
+        names = [k.name for k in named_keys]
+        cutter = Cutter(self._printer, tuple(fields), grouping, names, time)
         cut = [(str(item.name()), cutter.output(item)) for item in columns[len(grouping) :]]
         self._check(fields, [text for call in cutter.calls for text in call.args])
         primitives = tuple(
@@ -119,9 +123,12 @@ class Analyser:
                 call.function,
                 tuple(self._expr(text, fields) for text in call.args),
                 call.type,
+                call.params,
             )
             for call in cutter.calls
         )
+        for p in primitives:
+            kind_of(p)  # refuses what cannot be computed
         inside = tuple(Field(k.name, k.expr.type) for k in named_keys)
         inside += tuple(Field(p.name, p.type) for p in primitives)
         self._check(inside, [text for _, text in cut])

@@ -34,7 +34,7 @@ class Batch:
     """One micro-batch as its tasks see it.
 
     ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
-    operator and group.
+    operator and group; ``ledgers`` and ``holds`` those of joins in little memory.
     """
 
     plan: Plan
@@ -50,6 +50,8 @@ class Batch:
     root: str
     staging: dict[str, Staging]
     backlog: frozenset[str] = frozenset()
+    ledgers: dict[str, list[Any]] = field(default_factory=dict)
+    holds: dict[str, list[int]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     failpoints: str = ""
 

@@ -6,21 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slackwater.engine.calls import shape_of, unsupported
 from slackwater.engine.expression_text import Printer, Replace, quoted
 from slackwater.engine.schema import type_of
-from slackwater.errors import AnalysisError
-from slackwater.model.aggregate import PRIMITIVES
 from slackwater.model.schema import Field
-
-_FUNCTIONS = {
-    "Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Average": "avg",
-    "VariancePop": "var_pop", "VarianceSamp": "var_samp",
-    "StddevPop": "stddev_pop", "StddevSamp": "stddev_samp",
-    "BoolAnd": "bool_and", "BoolOr": "bool_or", "MaxBy": "max_by", "MinBy": "min_by",
-    "CountIf": "count",
-}  # fmt: skip
-# aggregates for which a repeated value makes no difference
-_IDEMPOTENT = ("min", "max", "bool_and", "bool_or")
 
 
 @dataclass(frozen=True)
@@ -58,6 +47,7 @@ class Call:
     function: str
     args: tuple[Text, ...]
     type: str
+    params: tuple[Any, ...] = ()
 
 
 class Cutter:
@@ -69,9 +59,12 @@ class Cutter:
         scope: tuple[Field, ...],
         grouping: Sequence[Any],
         names: Sequence[str],
+        time: Text | None = None,
     ):
+        """``time`` is the rows' time, by which first, last and collect_list are ordered."""
         self._printer = printer
         self._scope = scope
+        self._time = time
         self._grouping = list(zip(grouping, names, strict=True))
         self.calls: list[Call] = []
 
@@ -94,38 +87,49 @@ class Cutter:
         return None
 
     def _call(self, node: Any) -> str:
-        function = node.aggregateFunction()
-        kinds = self._printer.kinds(function)
-        name = next((_FUNCTIONS[k] for k in kinds if k in _FUNCTIONS), None)
-        pretty = str(function.prettyName())
-        if name is None or pretty.startswith("try_"):
-            raise _unsupported(pretty)
-        if node.isDistinct() and name not in _IDEMPOTENT:
-            raise _unsupported(f"{pretty}(DISTINCT ...)")
-        nodes = items(function.children())
-        if kinds & {"BoolAnd", "BoolOr", "CountIf"}:
-            nodes = [function.child()]
-        args = [self._plain(child) for child in nodes]
-        if "CountIf" in kinds:
+        shape = shape_of(node, self._printer.kinds)
+        name, params = shape.function, shape.params
+        args = [self._plain(child) for child in shape.nodes]
+        if "CountIf" in self._printer.kinds(node.aggregateFunction()):
             args = [Text(f"CASE WHEN {args[0].sql} THEN 1 END", "int")]
         elif name == "count":
-            args = [a for a, n in zip(args, nodes, strict=True) if not self._is_constant(n)]
-        elif name in ("max_by", "min_by") and len(args) != 2:
-            raise _unsupported(f"{pretty} with {len(args)} arguments")
+            nodes = zip(args, shape.nodes, strict=True)
+            args = [a for a, n in nodes if not self._is_constant(n)]
+        elif name in ("first", "last"):
+            time = self._ordering(name)
+            if shape.ignore_nulls:
+                time = Text(f"CASE WHEN ({args[0].sql} IS NOT NULL) THEN {time.sql} END", time.type)
+            args, name = [args[0], time], "min_by" if name == "first" else "max_by"
+        elif name == "collect_list":
+            args = [args[0], self._ordering(name)]
         if node.filter().isDefined():
-            args = _filtered(name, args, self._plain(node.filter().get()).sql)
-        return self._known(name, tuple(args), type_of(node))
+            only = self._plain(node.filter().get()).sql
+            if name == "udaf":
+                args, params = (
+                    [*args, Text(f"CASE WHEN {only} THEN TRUE END", "boolean")],
+                    (params[0], True),
+                )
+            else:
+                args = _filtered(name, args, only)
+        return self._known(name, tuple(args), type_of(node), params)
+
+    def _ordering(self, function: str) -> Text:
+        if self._time is None:
+            raise unsupported(f"{function} over rows without a time")
+        return self._time
 
     def _is_constant(self, node: Any) -> bool:
         """Whether ``count(node)`` counts all rows."""
         return "Literal" in self._printer.kinds(node) and not node.nullable()
 
-    def _known(self, function: str, args: tuple[Text, ...], type: str) -> str:
+    def _known(
+        self, function: str, args: tuple[Text, ...], type: str, params: tuple[Any, ...]
+    ) -> str:
         for call in self.calls:
-            if (call.function, call.args) == (function, args):
+            if (call.function, call.args, call.params) == (function, args, params):
                 return call.name
         name = f"_a{len(self.calls)}"
-        self.calls.append(Call(name, function, args, type))
+        self.calls.append(Call(name, function, args, type, params))
         return name
 
 
@@ -141,13 +145,3 @@ def _filtered(function: str, args: Sequence[Text], only: str) -> list[Text]:
         Text(f"CASE WHEN {only} THEN {a.sql} END", a.type) if i == at else a
         for i, a in enumerate(args)
     ]
-
-
-def _unsupported(name: str) -> AnalysisError:
-    return AnalysisError(
-        "UNSUPPORTED_AGGREGATE",
-        f"the aggregate function {name} is not supported",
-        hint=f"use one of: {', '.join(PRIMITIVES)}, count_if",
-        function=name,
-        supported=", ".join(PRIMITIVES),
-    )

@@ -23,12 +23,17 @@ from slackwater.engine.wire import Message, pack, routes
 from slackwater.kernels import aggregate
 from slackwater.kernels.buckets import bucket_of, group_of
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
+from slackwater.kernels.counting import counted_rows, counted_select
 from slackwater.kernels.types import arrow_type, cast_table
 from slackwater.model.node import Aggregate, Dedup, Join
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
+from slackwater.semantics.windows import needs_rows
 
 ROWS = "_rows"
+
+MAX_PENDING_BYTES = 64 << 20
+"""Results beyond this are written at once: a join's may be larger than memory."""
 
 
 def ticks_sql(time: TimeColumn) -> str:
@@ -80,7 +85,9 @@ class Delivery:
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
-        if operator.spec is not None:
+        if operator.spec is not None and needs_rows(operator.spec.window):
+            self._route(path, self._counted_rows(operator, path, table))
+        elif operator.spec is not None:
             self.send_partials(path, self._partials(operator, path, table))
         else:
             self._route(path, self._keyed_rows(operator, path, table))
@@ -101,6 +108,15 @@ class Delivery:
         )
         raw = sql_to_arrow(self._connection(), sql, {ROWS: table})
         return aggregate.partials(raw, spec)
+
+    def _counted_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
+        node, spec = operator.node, operator.spec
+        assert isinstance(node, Aggregate) and spec is not None
+        time = next(t for t in node.child.times if t.name == operator.on)
+        keys = [str(k.expr.duck) for k in node.keys]
+        rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
+        sql = counted_select(spec, keys, ticks_sql(time), rows)
+        return counted_rows(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
 
     def _keyed_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
         node = operator.node
@@ -154,6 +170,8 @@ class Delivery:
         if table.num_rows:
             table = cast_table(table, self._output_fields(name))
             self._pending.setdefault(name, []).append(table)
+            if sum(t.nbytes for t in self._pending[name]) > MAX_PENDING_BYTES:
+                self.finish()
 
     def finish(self) -> None:
         """Write one file per output (and partition directory) that got rows."""

@@ -53,9 +53,12 @@ def fusible(plan: Plan, source: Source) -> Fused | None:
     if any(s.kind == "punctuated" or s.future == "side" for s in settings):
         return None
     operator = plan.operator(paths[0].consumer)
-    if operator is None or operator.spec is None or operator.spec.plan != "panes":
+    if operator is None or operator.spec is None:
         return None
-    if operator.spec.window.range < operator.spec.window.slide:
+    spec = operator.spec
+    if spec.plan not in ("panes", "landmark"):
+        return None
+    if spec.plan == "panes" and spec.sliding.range < spec.sliding.slide:
         return None  # rows between windows vanish in the kernel, but tell progress
     return Fused(source, paths[0], operator, settings)
 

@@ -14,16 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.engine import failpoints
+from slackwater.engine import failpoints, join_spill
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.groupwise import groupwise
 from slackwater.engine.join_operator import JoinProgram
+from slackwater.engine.join_spill import holds_of
 from slackwater.engine.manifest import Run
 from slackwater.engine.operators import OPERATORS
 from slackwater.engine.plan import Operator
 from slackwater.engine.program import MAIN, Arrival, Program, StateStep
-from slackwater.engine.progress_step import new_progress, patterns_of
+from slackwater.engine.progress_step import held_bounds, new_progress, patterns_of
 from slackwater.engine.runs import overlaps, read_runs, write_run
 from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
 from slackwater.errors import ExecutionError
@@ -52,6 +53,7 @@ class _Inbox:
         self.summaries: list[Any] = []
         self.progress: list[Any] = []
         self.descriptors: list[Any] = []
+        self.holds: dict[str, list[list[int]]] = {}
         # Patterns by node, in force when the batch began, and after it.
         self.before: dict[str, Patterns] = {}
         self.after: dict[str, Patterns] = {}
@@ -64,6 +66,8 @@ class _Inbox:
                 self.summaries.append(body)
             elif key == "progress":
                 self.progress.append(body)
+            elif key == "hold":
+                self.holds.setdefault(body[0], []).append(body[1])
             else:
                 self.descriptors.append(body)
 
@@ -108,6 +112,9 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
     targets = routes(batch.groups)
     for g in range(batch.groups):
         yield targets[g], pack_control("progress", progress)
+        for id, state in states.items():
+            if "hold" in state:
+                yield targets[g], pack_control("hold", [id, state["hold"]])
     for item in (*inbox.descriptors, descriptor):
         yield targets[0], pack_control("descriptor", item)
     yield from delivery.messages
@@ -131,7 +138,11 @@ def _progress(batch: Batch, level: int, inbox: _Inbox) -> dict[str, Any]:
             hint="report this: the same batch must give the same bounds in every task",
         )
     first: dict[str, Any] = inbox.progress[0]
-    return first
+    if not inbox.holds:
+        return first
+    fresh = holds_of(batch, inbox.holds)
+    holds = {**first.get("holds", batch.holds), **{op: list(fresh[op]) for op in inbox.holds}}
+    return {**first, "holds": holds, "bounds": held_bounds(batch.plan, first, holds)}
 
 
 def _level_of_consumer(batch: Batch, consumer: str) -> int:
@@ -150,7 +161,9 @@ def _advance(
     group = inbox.group
     buckets = bucket_range(group, batch.groups)
     inputs = _arrivals(batch, operator, inbox, bounds)
-    program = groupwise(_program(batch, operator, buckets), operator.node, inputs)
+    if join_spill.is_spilled(operator):
+        return join_spill.advance(batch, operator, inputs, group, buckets, delivery)
+    program = groupwise(lambda: _program(batch, operator, buckets), operator.node, inputs)
     old, new = [a.old for a in inputs], [a.new for a in inputs]
     all_runs = batch.runs.get(operator.id, [])
     mine = all_runs[group] if group < len(all_runs) else []

@@ -33,7 +33,10 @@ class JoinProgram:
         node = self.node
         count = len(node.keys[0])
         self.spec = join.JoinSpec(
-            node.within, count, tuple(tuple(f.name for f in c.schema) for c in node.inputs), node.how
+            node.within,
+            count,
+            tuple(tuple(f.name for f in c.schema) for c in node.inputs),
+            node.how,
         )
         self.outer = outer_inputs(node.how)
         self.schemas = [self._row_schema(i) for i in range(len(node.inputs))]
@@ -44,7 +47,9 @@ class JoinProgram:
                 self.parts[f"{i}{MATCHED}"] = Part("_time", join.MATCHED_SCHEMA)
 
     def _row_schema(self, i: int) -> pa.Schema:
-        keys = [pa.field(f"_k{n}", arrow_type(k.expr.type)) for n, k in enumerate(self.node.keys[i])]
+        keys = [
+            pa.field(f"_k{n}", arrow_type(k.expr.type)) for n, k in enumerate(self.node.keys[i])
+        ]
         fields = [pa.field("_time", pa.int64()), *keys, pa.field("_bucket", pa.int16())]
         return pa.schema([*arrow_schema(self.node.inputs[i].schema), *fields])
 
@@ -63,7 +68,7 @@ class JoinProgram:
             [_reader(state, str(i)) for i in range(len(inputs))],
             old,
             after,
-            self._predicate if self.node.where is not None else None,
+            self.predicate,
             [
                 _reader(state, f"{i}{MATCHED}") if i in self.outer else _nothing
                 for i in range(len(inputs))
@@ -87,7 +92,12 @@ class JoinProgram:
 
         return StateStep(output(), keep, late)
 
-    def _predicate(self, rows: pa.Table) -> pa.BooleanArray:
+    @property
+    def predicate(self) -> Callable[[pa.Table], pa.BooleanArray] | None:
+        """The further condition of the match, on chunks of joined columns."""
+        return self._holds if self.node.where is not None else None
+
+    def _holds(self, rows: pa.Table) -> pa.BooleanArray:
         where = self.node.where
         assert where is not None
         sql = relation((finishing(self.node),), f"SELECT * FROM {ROWS}")

@@ -25,11 +25,13 @@ from slackwater.engine.clock import Clock, monotonic, wall_micros
 from slackwater.engine.files import sync_dir
 from slackwater.engine.inputs import Input, split_inputs
 from slackwater.engine.job import run_job
+from slackwater.engine.join_spill import holds_of, regroup_ledgers
 from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
 from slackwater.engine.plan import Plan
-from slackwater.engine.progress_step import bounds_of, new_progress
+from slackwater.engine.progress_step import bounds_of, held_bounds, new_progress
 from slackwater.engine.records import progress_record
 from slackwater.engine.runs import regroup, sweep
+from slackwater.engine.statistics import gathered
 from slackwater.errors import CheckpointError
 from slackwater.model.time import iso
 from slackwater.semantics.bounds import END
@@ -112,7 +114,7 @@ class Loop:
         found = run_job(frame, batch, self.query.inputs, splits, has_rows)
         failpoints.hit("job.after")
         finished = monotonic()
-        result = self._manifest(intent, base, found)
+        result = self._manifest(intent, batch, base, found)
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, found, times)
         self._sync()
@@ -222,6 +224,7 @@ class Loop:
         runs: dict[str, list[list[Run]]] = {}
         if base is not None:
             runs = {op: regroup(groups, intent.groups) for op, groups in base.runs.items()}
+        ledgers = base.ledgers if base is not None else {}
         staging = {n: s.staging() for n, s in self.query.sinks.items()}
         return Batch(
             plan=self.query.plan,
@@ -235,6 +238,8 @@ class Loop:
             states=base.sources if base is not None else {},
             bounds=self._bounds(base),
             runs=runs,
+            ledgers={op: regroup_ledgers(found, intent.groups) for op, found in ledgers.items()},
+            holds=base.holds if base is not None else {},
             root=str(self.checkpoint.root.absolute()),
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
@@ -249,6 +254,7 @@ class Loop:
         return bounds_of(
             self.query.plan,
             {n: SourceState.from_json(s).bounds for n, s in base.sources.items() if n in known},
+            base.holds,
         )
 
     def _worth_running(self, intent: Intent, base: Manifest | None, batch: Batch) -> bool:
@@ -259,10 +265,15 @@ class Loop:
             return not (base is not None and base.final)
         if base is not None and base.final:
             return False
-        if intent.final or batch.flush:
+        if intent.final or batch.flush or (base is not None and self._owes(base)):
             return True
         progress = new_progress(batch, [])
         return bool(progress["bounds"] != batch.bounds)
+
+    @staticmethod
+    def _owes(base: Manifest) -> bool:
+        """Whether some join has rows that wait to be joined."""
+        return any(any(ledger["debts"]) for found in base.ledgers.values() for ledger in found)
 
     def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
         plan: dict[int, dict[str, list[Split]]] = {}
@@ -276,7 +287,7 @@ class Loop:
 
     # ---- 3: manifest ----
     def _manifest(
-        self, intent: Intent, base: Manifest | None, found: list[dict[str, Any]]
+        self, intent: Intent, batch: Batch, base: Manifest | None, found: list[dict[str, Any]]
     ) -> Manifest:
         progress = next(d["progress"] for d in found if "progress" in d)
         self._check_late(progress)
@@ -284,13 +295,20 @@ class Loop:
             op.id: [[] for _ in range(intent.groups)] for op in self.query.plan.operators
         }
         outputs: dict[str, list[OutputFile]] = {n: [] for n in self.query.sinks}
+        ledgers: dict[str, list[Any]] = {}
+        held: dict[str, list[list[int]]] = {}
         for d in found:
             for op, state in d["operators"].items():
+                if "ledger" in state:
+                    ledgers.setdefault(op, [None] * intent.groups)[d["group"]] = state["ledger"]
+                    held.setdefault(op, []).append(state["hold"])
                 runs[op][d["group"]] = [
                     Run(**{**r, "buckets": tuple(r["buckets"])}) for r in state["runs"]
                 ]
             for name, items in d["outputs"].items():
                 outputs[name].extend(OutputFile(**f) for f in items)
+        holds = holds_of(batch, held)
+        bounds = held_bounds(self.query.plan, progress, holds) if holds else progress["bounds"]
         ended = all(
             v >= END for s in self.query.plan.sources for v in progress["bounds"][s.name].values()
         )
@@ -300,12 +318,15 @@ class Loop:
             ordinal=intent.ordinal,
             groups=intent.groups,
             sources=progress["states"],
-            bounds=progress["bounds"],
+            bounds=bounds,
             runs=runs,
             outputs=outputs,
             final=intent.final or ended,
             flushes=intent.flushes,
             offsets=intent.offsets,
+            ledgers=ledgers,
+            holds={op: list(h) for op, h in holds.items()},
+            statistics=gathered(self.query.plan, base, found, progress["summaries"], runs),
         )
 
     def _check_late(self, progress: dict[str, Any]) -> None:

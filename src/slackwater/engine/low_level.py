@@ -20,26 +20,32 @@ from slackwater.engine.arrival import arrival_summaries
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.plan import Path
+from slackwater.engine.punctuation import Punctuation
 from slackwater.engine.wire import Message, pack_control, routes
-from slackwater.model.node import LATE_FIELDS, Aggregate, Late, Source
+from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.lateness import window_readers
 from slackwater.semantics.limits import EARLIEST, LATEST
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
-from slackwater.semantics.window_ids import last_complete, windows_missed
+from slackwater.semantics.windows import missed
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Rows of one chunk with the verdicts on one time column; masks are per row."""
+    """Rows of one chunk with the verdicts on one time column; masks are per row.
+
+    ``limits`` is the greatest bound that each row was judged by, its own of patterns included; `START` if none.
+    """
 
     ticks: NDArray[np.int64]
     null: Mask
     future: Mask
     late: Mask
+    limits: NDArray[np.int64]
 
 
 class SourceTask:
@@ -55,6 +61,7 @@ class SourceTask:
             n for n, m in zip(batch.plan.names, batch.plan.nodes, strict=True)
             if isinstance(m, Late) and m.source is source
         ]  # fmt: skip
+        self.punctuation = Punctuation(batch, source, self.settings)
         self.summaries: list[SourceSummary] = []
         self.sample: str | None = None
 
@@ -95,8 +102,9 @@ class SourceTask:
         ticks, null = ticks_of(table[time.name])
         limit = guard_limit(setting, self.batch.now)
         future = np.zeros(len(ticks), bool) if limit is None else (ticks > limit) & ~null
-        late = (ticks < self.batch.bound(self.source.name, time.name)) & ~null
-        return Judged(ticks, null, future, late)
+        bound = self.batch.bound(self.source.name, time.name)
+        late, limits = self.punctuation.judge(table, time.name, ticks, bound)
+        return Judged(ticks, null, future, late & ~null, limits)
 
     def _admitted(self, path: Path, judged: list[Judged]) -> Mask:
         at = next((i for i, t in enumerate(self.source.times) if t.name == path.time), 0)
@@ -111,9 +119,11 @@ class SourceTask:
     # ---- what was seen ----
     def _summarise(self, table: pa.Table, data: Mask, judged: list[Judged]) -> SourceSummary:
         codes, names = self._partitions(table)
+        said = self.punctuation.read(table, codes, names)
         columns = {}
         for setting, verdict in zip(self.settings, judged, strict=True):
-            columns[setting.column] = self._columns(table, data, codes, names, setting, verdict)
+            found = self._columns(table, data, codes, names, setting, verdict)
+            columns[setting.column] = said.added(setting, found)
         arrival = arrival_summaries(self.source, self.settings, table, data, codes, names, judged,
                                     self.batch.states.get(self.source.name, {}))  # fmt: skip
         for column, partitions in arrival.columns.items():
@@ -131,6 +141,7 @@ class SourceTask:
             {s.column: int((v.null & data).sum()) for s, v in pairs},
             arrival.violations,
             arrival.orders,
+            said.patterns,
         )
 
     def _partitions(self, table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
@@ -164,7 +175,7 @@ class SourceTask:
             high[0], low[0] = chosen.max(), chosen.min()
         puncts = np.full(n, START)
         implausible = np.zeros(n, np.int64)
-        if setting.kind == "punctuated":
+        if setting.kind == "punctuated" and not setting.patterns:
             values, null = ticks_of(table[setting.punctuation])
             limit = guard_limit(setting, self.batch.now)
             beyond = ~null & (values > limit) if limit is not None else np.zeros(len(null), bool)
@@ -200,18 +211,17 @@ class SourceTask:
         missed = np.zeros(n, np.int64)
         for time, setting, verdict in zip(self.source.times, self.settings, judged, strict=True):
             new = data & (reason == 0)
-            in_force = self.batch.bound(self.source.name, time.name)
             late, null = new & verdict.late, new & verdict.null
             reason[late], reason[null] = 1, 2
-            by[late] = in_force - verdict.ticks[late]
-            bound[late] = in_force
+            by[late] = verdict.limits[late] - verdict.ticks[late]
+            bound[late] = verdict.limits[late]
             if setting.future == "side":
                 limit = guard_limit(setting, self.batch.now) or 0
                 side = new & verdict.future
                 reason[side] = 3
                 by[side] = verdict.ticks[side] - limit
                 bound[side] = limit
-            missed += np.where(late, self._missed(time.name, verdict.ticks), 0)
+            missed += np.where(late, self._missed(time.name, table, verdict.ticks), 0)
         chosen = reason > 0
         if not chosen.any():
             return
@@ -234,18 +244,14 @@ class SourceTask:
             for path in self.batch.plan.paths_from(name):
                 self.delivery.send(path, rows)
 
-    def _missed(self, column: str, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _missed(self, column: str, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Windows that each row comes too late for, over the aggregates that read this stream."""
         total = np.zeros(len(ticks), np.int64)
-        for path in self.paths:
-            operator = self.batch.plan.operator(path.consumer)
-            if operator is None or path.time != column or not isinstance(operator.node, Aggregate):
-                continue
-            child = self.batch.plan.name_of(operator.node.child)
-            bound = self.batch.bound(child, operator.on)
-            if bound > START:
-                closed = END if bound >= END else last_complete(bound, operator.node.window)
-                total += windows_missed(ticks, closed, operator.node.window)
+        outputs = [o.node for o in self.batch.plan.outputs]
+        for node, moved in window_readers(outputs, self.source, column):
+            bound = self.batch.bound(self.batch.plan.name_of(node.child), node.window.on)
+            linear = missed(ticks + moved, bound, node.window)
+            total += np.maximum(linear, self.punctuation.missed(node, moved, table, ticks))
         return total
 
     def summary(self) -> dict[str, Any]:

@@ -66,6 +66,9 @@ class Manifest:
     flushes: int = 0
     progress: dict[str, Any] = field(default_factory=dict)
     offsets: str = ""
+    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ledgers: dict[str, list[Any]] = field(default_factory=dict)
+    holds: dict[str, list[int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""

@@ -9,14 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.plan import Operator
+from slackwater.engine.present import present
 from slackwater.engine.program import MAIN, Arrival, Part, Program, State, StateStep
+from slackwater.engine.window_programs import PROGRAMS
 from slackwater.kernels import aggregate, dedup, sort
 from slackwater.kernels.buckets import bucket_of
-from slackwater.kernels.types import arrow_schema, arrow_type
+from slackwater.kernels.partials import of_no_rows
+from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Aggregate, Dedup, Node, Sort
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import dedup_frontier, dedup_memory
-from slackwater.semantics.window_ids import extent, last_complete
+from slackwater.semantics.window_ids import last_complete
 
 
 class AggregateProgram:
@@ -37,7 +40,7 @@ class AggregateProgram:
     def _closed(self, bound: int) -> int:
         if bound <= START:
             return START
-        return END if bound >= END else last_complete(bound, self.spec.window)
+        return END if bound >= END else last_complete(bound, self.spec.sliding)
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs
@@ -50,32 +53,13 @@ class AggregateProgram:
         output = done.output
         if self.node.emit_empty and self.owns_all:
             output = _with_empty(output, self.spec, closed, close_to)
-        return StateStep(self._present(output), done.keep, done.dropped_rows)
+        measured = {"partials": done.complete}
+        return StateStep(present(self.node, output), done.keep, done.dropped_rows, measured)
 
     def _last_pane(self, close_to: int) -> int:
         if close_to >= END:
             return END
         return int(self.spec.panes.end_pane(close_to)) - 1
-
-    def _present(self, output: pa.Table) -> pa.Table:
-        """The kernel's output under the user's names, with the window's start and end."""
-        node = self.node
-        wids = output["_wid"].combine_chunks().cast(pa.int64())
-        starts, ends = extent(wids.to_numpy(), node.window)
-        kind = arrow_schema([f for f in node.schema if f.name == node.times[0].name]).field(0).type
-        window = pa.StructArray.from_arrays(
-            [pa.array(starts).cast(kind.field(0).type), pa.array(ends).cast(kind.field(1).type)],
-            fields=[kind.field(0), kind.field(1)],
-        )
-        columns: dict[str, pa.Array] = {}
-        fixed = [f for f in node.schema if f.name not in {o.name for o in node.outputs}]
-        for i, key in enumerate(node.keys):
-            columns[key.name] = output[f"_k{i}"]
-        columns[fixed[-2].name] = wids
-        columns[fixed[-1].name] = window
-        for primitive in node.primitives:
-            columns[primitive.name] = output[primitive.name]
-        return pa.table(columns)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         rows = rows.filter(pc.greater_equal(rows["_pane"], first))
@@ -170,16 +154,18 @@ def _with_empty(
     if not len(missing):
         return output
     columns: list[pa.Array] = [pa.array(missing)]
-    for p in spec.primitives:
-        kind = arrow_type(p.type)
-        zero = p.function == "count"
-        columns.append(pa.array(np.zeros(len(missing), np.int64)).cast(kind) if zero
-                       else pa.nulls(len(missing), kind))  # fmt: skip
+    columns += [of_no_rows(p, len(missing)) for p in spec.primitives]
     return pa.concat_tables([output, pa.table(columns, schema=output.schema)])
 
 
+def aggregate_program(operator: Operator, buckets: tuple[int, int]) -> Program:
+    """The program of an aggregate, by the plan of its window."""
+    assert operator.spec is not None
+    return PROGRAMS.get(operator.spec.plan, AggregateProgram)(operator, buckets)
+
+
 OPERATORS: Mapping[type[Node], Callable[[Operator, tuple[int, int]], Program]] = {
-    Aggregate: AggregateProgram,
+    Aggregate: aggregate_program,
     Dedup: DedupProgram,
     Sort: SortProgram,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
 import pyarrow as pa
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+# What Spark escapes. It takes each %XX for one character, so letters beyond ASCII must stay as they are.
+_SPECIAL = re.compile("""[\x01-\x1f\x7f"#%'*/:=?\\\\{}\\[\\]^]""")
 
 
 def partition_tables(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
@@ -29,7 +31,7 @@ def partition_tables(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[
         for name, column, code in zip(names, columns, codes, strict=True):
             here = pa.compute.equal(keyed[name], combination[name])
             mask = here if mask is None else pa.compute.and_(mask, here)
-            parts.append(f"{column}={_text(code.dictionary[combination[name]].as_py())}")
+            parts.append(f"{_escaped(column)}={_text(code.dictionary[combination[name]].as_py())}")
         yield "/".join(parts), table.filter(mask).drop_columns(list(columns))
 
 
@@ -38,4 +40,13 @@ def _text(value: object) -> str:
         return NULL_DIRECTORY
     if isinstance(value, bool):
         return str(value).lower()
-    return quote(str(value), safe=" !$&()+,-.@_~")
+    return _escaped(str(value))
+
+
+def _escaped(text: str) -> str:
+    """Text as a part of a directory's name, as Spark writes and reads it.
+
+    >>> _escaped("é/x=50 %"), _escaped("a[b]{c}")
+    ('é%2Fx%3D50 %25', 'a%5Bb%5D%7Bc%7D')
+    """
+    return _SPECIAL.sub(lambda m: f"%{ord(m.group()):02X}", text)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.kernels.by_tuple import hidden
 from slackwater.model.node import (
     STATEFUL,
     Aggregate,
@@ -31,8 +32,10 @@ from slackwater.model.node import (
 )
 from slackwater.model.render import digest
 from slackwater.model.schema import Expr, Field, Named, column
+from slackwater.model.window import ByTuple, TimeWindow
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.cost import choose_plan
+from slackwater.semantics.windows import plan_of
 
 LOW_LEVEL = 0
 
@@ -239,14 +242,16 @@ def build(
                 wanted = (
                     window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
                 )
-                if wanted == "auto":
-                    wanted = choose_plan(node.window).plan
+                w = node.window
+                if wanted == "auto" and isinstance(w, TimeWindow):
+                    wanted = choose_plan(w).plan
                 spec = AggregateSpec(
                     tuple(Field(k.name, k.expr.type) for k in node.keys),
-                    node.window,
+                    w,
                     node.primitives,
-                    wanted,  # type: ignore[arg-type]
+                    plan_of(w, wanted),  # type: ignore[arg-type]
                     ansi,
+                    hidden(w) if isinstance(w, ByTuple) else (),
                 )
             operators.append(replace(draft, level=level[name], spec=spec))
     for output in outputs:

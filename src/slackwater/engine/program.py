@@ -8,17 +8,24 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from slackwater.semantics.patterns import Patterns
+
 MAIN = ""
 """The part of an operator that has only one."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """One input of an operator in one batch: its new rows, and its bound before and after them."""
+    """One input of an operator in one batch: its new rows, and its bound before and after them.
+
+    ``before`` and ``after`` are the patterns that hold besides the bound.
+    """
 
     tables: Sequence[pa.Table]
     old: int
     new: int
+    before: Patterns = ()
+    after: Patterns = ()
 
 
 @dataclass(frozen=True)
@@ -42,13 +49,14 @@ class StateStep:
     """What a batch did to one operator of one group: results, rows to store per part, rows too late for it.
 
     ``output`` may be an iterator, so that a large result need not be in memory at once; ``keep`` is read after
-    it is exhausted.
+    it is exhausted. Of a part in ``rewritten``, ``keep`` holds all rows that are still needed, not just the new.
     """
 
     output: pa.Table | Iterable[pa.Table]
     keep: pa.Table | Mapping[str, pa.Table]
     late: int = 0
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    rewritten: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> Mapping[str, pa.Table]:

@@ -9,8 +9,11 @@ from typing import Any
 from slackwater.engine.batch import Batch
 from slackwater.engine.plan import Plan
 from slackwater.model.node import Source
+from slackwater.model.window import is_all_time
 from slackwater.semantics.bounds import propagate
 from slackwater.semantics.lateness import flush_bound, window_chains
+from slackwater.semantics.pattern_rules import propagate_patterns
+from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import SourceState, advance, initial_state
 from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.summary import SourceSummary, merge
@@ -40,7 +43,7 @@ def new_progress(batch: Batch, summaries: Sequence[Mapping[str, Any]]) -> dict[s
     return {
         "states": states,
         "summaries": merged,
-        "bounds": bounds_of(batch.plan, sources),
+        "bounds": bounds_of(batch.plan, sources, batch.holds),
         "sample": samples[0] if samples else None,
     }
 
@@ -51,14 +54,45 @@ def _flushed(plan: Plan, source: Source, state: SourceState) -> SourceState:
     columns = dict(state.columns)
     for name, column in columns.items():
         if column.hi is not None:
-            reach = flush_bound(column.hi, window_chains(outputs, source, name))
+            chains = window_chains(outputs, source, name)
+            # A group without a window is complete when punctuation says so; no bound on time can close it.
+            chains = tuple(c for c in chains if not any(is_all_time(w) for w in c))
+            reach = flush_bound(column.hi, chains)
             columns[name] = replace(column, bound=max(column.bound, reach))
     return replace(state, columns=columns)
 
 
-def bounds_of(plan: Plan, sources: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """Bounds of every node by name."""
-    return dict(zip(plan.names, propagate(plan.nodes, sources), strict=True))
+def bounds_of(
+    plan: Plan,
+    sources: Mapping[str, Mapping[str, int]],
+    holds: Mapping[str, Sequence[int]] | None = None,
+) -> dict[str, dict[str, int]]:
+    """Bounds of every node by name; ``holds`` is what joins may promise of their inputs, by name."""
+    places = {plan.names.index(n): h for n, h in (holds or {}).items() if n in plan.names}
+    return dict(zip(plan.names, propagate(plan.nodes, sources, places), strict=True))
+
+
+def held_bounds(
+    plan: Plan, progress: Mapping[str, Any], holds: Mapping[str, Sequence[int]]
+) -> dict[str, dict[str, int]]:
+    """The bounds of a batch's progress once it is known what the joins hold back."""
+    sources = {
+        name: {c: s["bound"] for c, s in state["columns"].items()}
+        for name, state in progress["states"].items()
+    }
+    return bounds_of(plan, sources, holds)
+
+
+def patterns_of(
+    plan: Plan, states: Mapping[str, Any], bounds: Mapping[str, Mapping[str, int]]
+) -> dict[str, Patterns]:
+    """Patterns of every node by name, from the states of the sources and the bounds that go with them."""
+    sources = {
+        s.name: tuple(Pattern.from_json(p) for p in states.get(s.name, {}).get("patterns", ()))
+        for s in plan.sources
+    }
+    linear = [bounds.get(name, {}) for name in plan.names]
+    return dict(zip(plan.names, propagate_patterns(plan.nodes, linear, sources), strict=True))
 
 
 def state_of(states: Mapping[str, Any], name: str) -> SourceState | None:

@@ -109,6 +109,11 @@ def show(time: TimeColumn, ticks: int | None) -> str | int | None:
     return ticks if time.is_integer else iso(ticks)
 
 
+def _reduction(known: dict[str, Any]) -> float | None:
+    """Rows per partial aggregate since the query began; None where it is not measured yet."""
+    return round(known["rows"] / known["partials"], 3) if known.get("partials") else None
+
+
 def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]) -> dict[str, Any]:
     operator = query.plan.operator(id)
     assert operator is not None
@@ -118,6 +123,7 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
     return {
         "kind": type(operator.node).__name__,
         "plan": operator.spec.plan if operator.spec is not None else None,
+        "rowsPerPartial": _reduction(done.statistics[id]),
         "rowsIn": sum(s["in"] for s in states),
         "rowsOut": sum(s["out"] for s in states),
         "late": sum(s["late"] for s in states),
@@ -126,6 +132,35 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
             "rows": sum(r.rows for r in runs.values()),
             "bytes": sum(r.bytes for r in runs.values()),
             "runs": len(runs),
+            "peakRows": done.statistics[id]["peakRows"],
+            "peakBytes": done.statistics[id]["peakBytes"],
         },
         "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
+        **_join(states),
     }
+
+
+def _join(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a join in little memory did, over all groups."""
+    found = [s["statistics"]["join"] for s in states if "join" in s.get("statistics", {})]
+    if not found:
+        return {}
+    passes: dict[str, int] = {}
+    for f in found:
+        for reason, count in f["passes"].items():
+            passes[reason] = passes.get(reason, 0) + count
+    total = {
+        name: sum(sum(f[key]) if isinstance(f[key], list) else f[key] for f in found)
+        for name, key in JOIN_FIGURES.items()
+    }
+    return {
+        "join": {**total, "owedAgeMs": max(f["owed_age"] for f in found) // 1000, "passes": passes}
+    }
+
+
+JOIN_FIGURES = {
+    "owedRows": "owed_rows", "owedBytes": "owed_bytes", "delayedResults": "delayed_results",
+    "overdueRows": "overdue_rows", "residentBytes": "resident_bytes", "blocks": "blocks",
+    "productiveBlocks": "productive_blocks", "readBytes": "read_bytes", "reads": "reads",
+    "seeks": "seeks", "writtenBytes": "written_bytes",
+}  # fmt: skip

@@ -1,14 +1,26 @@
 """Window aggregation: rows to partials, partials to state, state and a bound to results.
 
-A table of partials has the columns ``_bucket`` (int16), the keys ``_k0``..., ``_pane`` (int64: the pane, or
-in plan "wids" the window) and the state columns of the primitives. It is sorted by (bucket, keys, pane).
+A table of partials has the columns ``_bucket`` (int16), the keys ``_k0``..., ``_pane`` (int64) and the state
+columns of the primitives. It is sorted by (bucket, keys, pane). What a pane is depends on the plan:
+
+======== ==============================================================================================
+panes    gcd(range, slide) ticks
+wids     a window
+rows     as panes, over row numbers (`row_windows`)
+landmark a slide (`landmark`)
+ticks    one tick (`by_tuple`)
+sessions the last tick of a session, or of a part of one; ``_first`` is its first (`sessions`)
+custom   the end of a window; ``_wid`` is its id (`custom`)
+======== ==============================================================================================
+
+`step` is for panes and wids, the other plans have their own in the modules named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +36,13 @@ from slackwater.kernels.panes import END, Panes, clamp
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field
-from slackwater.model.window import TimeWindow
+from slackwater.model.window import ByTuple, CustomWindow, Landmark, RowWindow, TimeWindow, Window
+from slackwater.semantics.windows import WindowPlan, counted, custom_wids, hull
 
 __all__ = [
-    "END", "AggregateSpec", "Step", "merge_partials", "needed", "output_schema", "partial_select",
-    "pane_sql", "partials", "partials_from_spark", "partials_schema", "spark_group", "step",
+    "END", "AggregateSpec", "Step", "finished", "ints", "merge_partials", "merged", "needed",
+    "output_schema", "partial_select", "pane_sql", "partials", "partials_from_spark", "partials_schema",
+    "spark_group", "step",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -36,18 +50,51 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AggregateSpec:
-    """What to compute: ``plan`` "panes" stores partials per pane, "wids" per window."""
+    """What to compute, and by which plan.
+
+    ``hidden`` primitives are stored beside the user's for the operator's own use, and do not come out.
+    """
 
     keys: tuple[Field, ...]
-    window: TimeWindow
+    window: Window
     primitives: tuple[Primitive, ...]
-    plan: Literal["panes", "wids"]
+    plan: WindowPlan
     ansi: bool
+    hidden: tuple[Primitive, ...] = ()
+
+    @property
+    def stored(self) -> tuple[Primitive, ...]:
+        """All primitives of which partials are kept."""
+        return (*self.primitives, *self.hidden)
+
+    @property
+    def sliding(self) -> TimeWindow:
+        """The windows as windows over ticks (or row numbers), where they are such."""
+        if isinstance(self.window, RowWindow):
+            return counted(self.window)
+        assert isinstance(self.window, TimeWindow)
+        return self.window
 
     @property
     def panes(self) -> Panes:
         """The panes of the plan; a window is its own pane in plan "wids"."""
-        return Panes.of(self.window) if self.plan == "panes" else Panes(self.window.slide, 1, 1)
+        if isinstance(self.window, ByTuple):
+            return Panes(1, self.window.range, 1)
+        return Panes.of(self.sliding) if self.plan != "wids" else Panes(self.sliding.slide, 1, 1)
+
+    @property
+    def bucket_keys(self) -> list[str]:
+        """The keys by which rows are split among the tasks."""
+        if isinstance(self.window, RowWindow):
+            named = [k.name for k in self.keys]
+            return [f"_k{named.index(p)}" for p in self.window.per]
+        return self.key_names
+
+    @property
+    def group_names(self) -> list[str]:
+        """Columns that, with the pane, tell partials apart."""
+        wid = ["_wid"] if self.plan == "custom" else []
+        return ["_bucket", *self.key_names, *wid]
 
     @property
     def key_names(self) -> list[str]:
@@ -57,28 +104,35 @@ class AggregateSpec:
 
 class Step(NamedTuple):
     """``output``: closed windows that have rows; ``keep``: what to store of the new partials;
-    ``dropped_rows``: how many of the new partials (not rows) no open window needs.
+    ``dropped_rows``: how many of the new partials (not rows) no open window needs; ``complete``: how many
+    partials are of panes that no earlier step could count, each pane once in the life of a query.
     """
 
     output: pa.Table
     keep: pa.Table
     dropped_rows: int
+    complete: int = 0
 
 
 def partials_schema(spec: AggregateSpec) -> pa.Schema:
     """Columns of a table of partials."""
     fields = [pa.field("_bucket", pa.int16())]
     fields += [pa.field(n, arrow_type(k.type)) for n, k in zip(spec.key_names, spec.keys)]
+    if spec.plan == "custom":
+        fields.append(pa.field("_wid", pa.int64()))
     fields.append(pa.field("_pane", pa.int64()))
-    for p in spec.primitives:
+    if spec.plan == "sessions":
+        fields.append(pa.field("_first", pa.int64()))
+    for p in spec.stored:
         fields += states.state_fields(p)
     return pa.schema(fields)
 
 
 def output_schema(spec: AggregateSpec) -> pa.Schema:
-    """Columns of the output of ``step``."""
+    """Columns of the results; sessions have their start and end instead of an id."""
     fields = [pa.field(n, arrow_type(k.type)) for n, k in zip(spec.key_names, spec.keys)]
-    fields.append(pa.field("_wid", pa.int64()))
+    ids = ("_start", "_end") if spec.plan == "sessions" else ("_wid",)
+    fields += [pa.field(n, pa.int64()) for n in ids]
     fields += [pa.field(p.name, arrow_type(p.type)) for p in spec.primitives]
     return pa.schema(fields)
 
@@ -95,10 +149,15 @@ def partial_select(
     ``time_sql`` is a BIGINT expression of ticks that is not null; ``extra`` are further group columns
     as (name, expression). Rows that belong to no window vanish.
     """
-    window = spec.window
-    ticks = f"(({time_sql}) - {_int(window.origin)})"
     relation = relation_sql
-    if spec.plan == "wids":
+    if spec.plan in ("ticks", "sessions", "custom"):
+        pane, where = f"({time_sql})", ""
+    elif isinstance(spec.window, Landmark):
+        ticks = f"(({time_sql}) - {_int(spec.window.origin)})"
+        pane, where = _floor(ticks, spec.window.slide), f" WHERE {ticks} >= 0"
+    elif spec.plan == "wids":
+        window = spec.sliding
+        ticks = f"(({time_sql}) - {_int(window.origin)})"
         low = _floor(ticks, window.slide)
         high = _floor(f"({ticks} + {_int(window.range)})", window.slide)
         relation = (
@@ -106,30 +165,38 @@ def partial_select(
         )
         pane, where = quote("_pane"), ""
     else:
-        panes = Panes.of(window)
-        pane, where = _floor(ticks, panes.size), ""
+        window = spec.sliding
+        ticks = f"(({time_sql}) - {_int(window.origin)})"
+        pane, where = _floor(ticks, spec.panes.size), ""
         if window.range < window.slide:
             slide = _int(window.slide)
             into = f"((({ticks} % {slide}) + {slide}) % {slide})"
             where = f" WHERE {into} >= {_int(window.slide - window.range)}"
     groups = [*zip(spec.key_names, key_sqls), ("_pane", pane), *extra]
     items = [f"{sql} AS {quote(name)}" for name, sql in groups]
-    for p in spec.primitives:
+    for p in spec.stored:
         items += states.duck_partials(p)
     by = ", ".join(str(i + 1) for i in range(len(groups)))
     return f"SELECT {', '.join(items)} FROM {relation}{where} GROUP BY {by}"
 
 
 def pane_sql(spec: AggregateSpec, ticks: str, *, duck: bool) -> str:
-    """The pane of a BIGINT expression of ticks (null for null), for plan "panes" of gapless windows."""
+    """The pane of a BIGINT expression of ticks (null for null), for plan "panes" of gapless windows.
+
+    Of plan "landmark" too: null for rows before the origin.
+    """
+    if isinstance(spec.window, Landmark):
+        w = spec.window
+        slides = replace(spec, window=TimeWindow(w.slide, w.slide, w.origin, w.on), plan="panes")
+        return f"CASE WHEN ({ticks}) >= {w.origin} THEN {pane_sql(slides, ticks, duck=duck)} END"
     if duck:
-        return _floor(f"(({ticks}) - {_int(spec.window.origin)})", spec.panes.size)
+        return _floor(f"(({ticks}) - {_int(spec.sliding.origin)})", spec.panes.size)
     return spark_group(spec, ticks)[0]
 
 
 def spark_group(spec: AggregateSpec, time_sql: str) -> tuple[str, str | None]:
     """(pane, filter) in Spark SQL, for partials of plan "panes" computed by the row engine."""
-    window = spec.window
+    window = spec.sliding
     ticks = f"(({time_sql}) - {window.origin}L)"
     size = Panes.of(window).size
     pane = f"(({ticks} - pmod({ticks}, {size}L)) div {size}L)"
@@ -140,12 +207,12 @@ def spark_group(spec: AggregateSpec, time_sql: str) -> tuple[str, str | None]:
 
 def partials(table: pa.Table, spec: AggregateSpec) -> pa.Table:
     """Partials from the result of ``partial_select``; other columns of it are left out."""
-    return _partials(table, spec, [c for p in spec.primitives for c in states.from_duck(p, table)])
+    return _partials(table, spec, [c for p in spec.stored for c in states.from_duck(p, table)])
 
 
 def partials_from_spark(table: pa.Table, spec: AggregateSpec) -> pa.Table:
     """Partials from ``_k0``..., ``_pane`` and the columns of ``kernels.partials.spark_partials``."""
-    return _partials(table, spec, [c for p in spec.primitives for c in states.from_spark(p, table)])
+    return _partials(table, spec, [c for p in spec.stored for c in states.from_spark(p, table)])
 
 
 def merge_partials(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
@@ -157,7 +224,7 @@ def merge_partials(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return schema.empty_table()
-    return _merged(spec, pa.concat_tables([t.select(schema.names).cast(schema) for t in tables]))[0]
+    return merged(spec, tables)[0]
 
 
 def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, closed: int, close_to: int) -> Step:
@@ -169,17 +236,18 @@ def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, closed: int, close
     panes = spec.panes
     done = max(closed, close_to)
     new = merge_partials(spec, [new])
-    pane = _ints(new, "_pane")
+    pane = ints(new, "_pane")
     ends = panes.end_window(pane)
     dropped = int(np.count_nonzero(ends <= clamp(closed + 1)))
     keep = new.filter(pa.array(ends > clamp(done + 1)))
     if close_to <= closed:
         return Step(output_schema(spec).empty_table(), keep, dropped)
     first, end = clamp(panes.first_pane(closed + 1)), clamp(panes.end_pane(close_to))
-    wanted = [t.filter(pa.array(_between(_ints(t, "_pane"), first, end))) for t in (new, state)]
-    table, key = _merged(spec, pa.concat_tables(_conform(spec, wanted)))
-    frame = assemble.frame(key, _ints(table, "_pane"), panes, closed, close_to)
-    return Step(_output(spec, table, frame), keep, dropped)
+    wanted = [t.filter(pa.array(_between(ints(t, "_pane"), first, end))) for t in (new, state)]
+    table, key = merged(spec, wanted)
+    frame = assemble.frame(key, ints(table, "_pane"), panes, closed, close_to)
+    fresh = _between(ints(table, "_pane"), clamp(panes.end_pane(closed)), end)
+    return Step(finished(spec, table, frame), keep, dropped, int(np.count_nonzero(fresh)))
 
 
 def needed(spec: AggregateSpec, closed: int) -> int:
@@ -187,10 +255,16 @@ def needed(spec: AggregateSpec, closed: int) -> int:
     return clamp(spec.panes.first_pane(closed + 1))
 
 
-def _output(spec: AggregateSpec, table: pa.Table, frame: assemble.Frame) -> pa.Table:
+def finished(
+    spec: AggregateSpec,
+    table: pa.Table,
+    frame: assemble.Frame,
+    extents: tuple[Ints, Ints] | None = None,
+) -> pa.Table:
+    """The results of a frame over a table of partials; ``extents`` instead of ids, for sessions."""
     rows = pa.array(frame.kept[frame.a])
     columns = [table.column(n).take(rows) for n in spec.key_names]
-    columns.append(pa.array(frame.wid))
+    columns += [pa.array(c) for c in extents or (frame.wid,)]
     for p in spec.primitives:
         kind = states.kind_of(p)
         arrays, memory = kind.load(table)
@@ -206,16 +280,33 @@ def _partials(table: pa.Table, spec: AggregateSpec, columns: Sequence[pa.Array])
         for n, k in zip(spec.key_names, spec.keys)
     ]
     pane = flat(table.column("_pane")).cast(pa.int64())
-    bucket = pa.array(bucket_of(keys, rows=table.num_rows))
+    split = [keys[spec.key_names.index(n)] for n in spec.bucket_keys]
+    bucket = pa.array(bucket_of(split, rows=table.num_rows))
+    if spec.plan == "sessions":
+        return pa.table([bucket, *keys, pane, pane, *columns], schema=schema)
+    if isinstance(spec.window, CustomWindow):
+        places, wids = custom_wids(np.asarray(pane.to_numpy()), spec.window)
+        ends = hull(wids, spec.window)[1]
+        rows = pa.array(places)
+        whole = pa.table([bucket, *keys, *columns], schema=_without(schema, "_wid", "_pane"))
+        taken = whole.take(rows)
+        made = {"_wid": pa.array(wids), "_pane": pa.array(ends)}
+        arrays = [made[n] if n in made else taken.column(n) for n in schema.names]
+        return merged(spec, [pa.table(arrays, schema=schema)])[0]
     return pa.table([bucket, *keys, pane, *columns], schema=schema)
 
 
-def _merged(spec: AggregateSpec, table: pa.Table) -> tuple[pa.Table, Ints]:
-    """The table sorted and merged, and codes of its keys."""
-    names = ["_bucket", *spec.key_names]
+def _without(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([f for f in schema if f.name not in names])
+
+
+def merged(spec: AggregateSpec, tables: Sequence[pa.Table]) -> tuple[pa.Table, Ints]:
+    """Tables of partials as one, sorted, each (keys, pane) once; and codes of its keys, which rise."""
+    table = pa.concat_tables([partials_schema(spec).empty_table(), *_conform(spec, tables)])
+    names = spec.group_names
     n = table.num_rows
     key = group_codes([table.column(c) for c in names], n).codes
-    pane = _ints(table, "_pane")
+    pane = ints(table, "_pane")
     codes = group_codes([key, pane], n)
     code = codes.codes
     if bool((code[1:] > code[:-1]).all()):
@@ -227,8 +318,7 @@ def _merged(spec: AggregateSpec, table: pa.Table) -> tuple[pa.Table, Ints]:
     if len(starts) == n:
         return table, key[order]
     groups = table.select([*names, "_pane"]).take(pa.array(starts))
-    merged = states.merge_groups(spec.primitives, table, starts)
-    columns = [*groups.columns, *merged.columns]
+    columns = [*groups.columns, *states.merge_groups(spec.stored, table, starts).columns]
     return pa.table(columns, schema=partials_schema(spec)), key[order][starts]
 
 
@@ -241,7 +331,8 @@ def _between(values: Ints, first: int, end: int) -> npt.NDArray[np.bool_]:
     return np.asarray((values >= first) & (values < end))
 
 
-def _ints(table: pa.Table, name: str) -> Ints:
+def ints(table: pa.Table, name: str) -> Ints:
+    """A column of integers as NumPy."""
     return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernels.cells import Kind
+from slackwater.kernels.cells import Kind, Ranged
 from slackwater.kernels.panes import Panes, clamp
 
 Array = npt.NDArray[Any]
@@ -44,13 +44,16 @@ class Frame:
     """Block of each kept entry: panes [block * P, (block + 1) * P), P panes a window."""
     segment: Ints
     """Number of the (key, block) that each kept entry lies in, rising."""
-    panes: Panes
+    panes: Panes | None
+    """None: a result starts where its segment does (there are no blocks)."""
     _scan: tuple[_Layout, Flags, Flags] | None = field(default=None, repr=False)
 
     def fold(self, kind: Kind, arrays: Sequence[Array]) -> list[Array]:
         """The arrays of a kind, per result."""
         whole = len(self.kept) == len(arrays[0])
         kept = arrays if whole else [x[self.kept] for x in arrays]
+        if isinstance(kind, Ranged):
+            return kind.ranges(kept, self.a, self.b)
         k = kind.additive
         out = [self._sums(x) for x in kept[:k]]
         if k < len(kept):
@@ -64,6 +67,8 @@ class Frame:
 
     def _scans(self, arrays: Sequence[Array], op: Op) -> list[Array]:
         last = self.b - 1
+        if self.panes is None:
+            return [x[last] for x in _Layout(self.segment).prefix(arrays, op)]
         if self._scan is None:
             two = self.segment[self.a] != self.segment[last]
             # A window whose entries lie in one block is its head if it starts before the block.
@@ -79,13 +84,14 @@ class Frame:
         return [np.where(two, x, np.where(head, y, z)) for x, y, z in zip(both, lead, tail)]
 
 
-def frame(key: Ints, pane: Ints, panes: Panes, closed: int, close_to: int) -> Frame:
+def frame(key: Ints, pane: Ints, panes: Panes, closed: int | Ints, close_to: int | Ints) -> Frame:
     """The non-empty windows in (closed, close_to], for entries sorted by (key, pane).
 
-    ``key`` are codes that rise; no (key, pane) occurs twice.
+    ``key`` are codes that rise; no (key, pane) occurs twice. ``closed`` and ``close_to`` may differ from
+    key to key: they are then given per entry.
     """
-    lo = np.maximum(panes.first_window(pane), np.int64(clamp(closed + 1)))
-    hi = np.minimum(panes.end_window(pane), np.int64(clamp(close_to + 1)))
+    lo = np.maximum(panes.first_window(pane), _after(closed))
+    hi = np.minimum(panes.end_window(pane), _after(close_to))
     kept = np.flatnonzero(lo < hi)
     n = len(kept)
     if n < len(pane):
@@ -103,6 +109,31 @@ def frame(key: Ints, pane: Ints, panes: Panes, closed: int, close_to: int) -> Fr
     block = pane // np.int64(panes.per_window)
     fresh[1:] |= block[1:] != block[:-1]
     return Frame(wid, a, b, kept, block, np.cumsum(fresh) - 1, panes)
+
+
+def frame_at(key: Ints, pane: Ints, panes: Panes, entries: Ints) -> Frame:
+    """The windows that end with the panes of ``entries`` (places that rise), for entries sorted by (key, pane).
+
+    Panes are as long as a slide, so that a window has the number of its last pane.
+    """
+    n = len(pane)
+    fresh = np.ones(n, dtype=np.bool_)
+    fresh[1:] = key[1:] != key[:-1]
+    wid = pane[entries]
+    place, base, low, _ = _places(fresh, pane, panes, wid)
+    a = _count_below(place, base[entries] + low) if n else entries
+    block = pane // np.int64(panes.per_window)
+    fresh[1:] |= block[1:] != block[:-1]
+    return Frame(wid, a, entries + 1, np.arange(n), block, np.cumsum(fresh) - 1, panes)
+
+
+def frame_of(wid: Ints, a: Ints, b: Ints, segment: Ints) -> Frame:
+    """Results over [a, b) where each ``a`` is the start of a segment of the entries."""
+    return Frame(wid, a, b, np.arange(len(segment)), segment, segment, None)
+
+
+def _after(wid: int | Ints) -> np.int64 | Ints:
+    return np.int64(clamp(wid + 1)) if isinstance(wid, int) else wid + 1
 
 
 def _first_pane(wid: Ints, panes: Panes) -> Ints:

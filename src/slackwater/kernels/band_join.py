@@ -1,7 +1,7 @@
 """Finding pairs of rows with equal keys whose times lie in a span: sort one side, look up the other.
 
-The cost is n log n for the rows plus the pairs found, whatever the number of rows of one key: rows of the
-key outside the span are never looked at. Pairs come in chunks of bounded size.
+The cost is n log n for the rows plus the pairs found, whatever the number of rows of one key: what is
+outside the span is never looked at. Pairs come in chunks of bounded size.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from slackwater.kernels.buckets import Column, flat
+from slackwater.kernels.buckets import Column, flat, is_text
 from slackwater.kernels.order import group_codes
 
 Ints = npt.NDArray[np.int64]
@@ -24,25 +25,46 @@ MAX_PAIRS = 1 << 18
 _ROOM = 1 << 62
 
 
-def key_codes(keys: Sequence[Sequence[Column]], rows: Sequence[int]) -> list[Ints]:
+def key_codes(
+    keys: Sequence[Sequence[Column]], rows: Sequence[int], leading: int | None = None
+) -> list[Ints]:
     """A code per row of each table, equal where the keys are, `NO_KEY` where one is null.
 
     ``keys[i]`` are the key columns of table i, ``rows[i]`` its number of rows; columns correspond by
-    position and have one type. NaN equals NaN, and -0.0 equals 0.0.
+    position and have one type. NaN equals NaN, and -0.0 equals 0.0. With ``leading`` the keys of the
+    later tables matter only if one of the first ``leading`` tables has them; else they may be
+    `NO_KEY`, which is faster to find out.
     """
     total = sum(rows)
-    null = np.zeros(total, dtype=np.bool_)
-    columns = []
+    split = total if leading is None else sum(rows[:leading])
+    none = np.zeros(total, dtype=np.bool_)
+    columns: list[Column | Ints] = []
     for parts in zip(*keys, strict=True):
-        arrays = [flat(p) for p in parts]
-        column = pa.concat_arrays(arrays)
-        columns.append(column)
+        column = pa.concat_arrays([flat(p) for p in parts])
+        if is_text(column.type):
+            column = _numbered(column, split)
         if column.null_count:
-            null |= column.is_null().to_numpy(zero_copy_only=False)
-    codes = group_codes(columns, total).codes
-    if null.any():
-        codes = np.where(null, np.int64(NO_KEY), codes)
+            none |= column.is_null().to_numpy(zero_copy_only=False)
+        columns.append(column)
+    codes, size = group_codes(columns, total)
+    if size > _sparse(total):
+        codes = _numbered(pa.array(codes), total).to_numpy(zero_copy_only=False).astype(np.int64)
+    if none.any():
+        codes = np.where(none, np.int64(NO_KEY), codes)
     return np.split(codes, np.cumsum(rows)[:-1])
+
+
+def _numbered(column: pa.Array, split: int) -> pa.Array:
+    """Values numbered as they first occur before ``split``; null for others.
+
+    Only which values are equal matters to a join, not their order.
+    """
+    head = column.slice(0, split).dictionary_encode()
+    if split == len(column):
+        return head.indices
+    return pa.concat_arrays(
+        [head.indices, pc.index_in(column.slice(split), value_set=head.dictionary)]
+    )
 
 
 class Spans(NamedTuple):
@@ -59,16 +81,23 @@ class Spans(NamedTuple):
 
 
 class TimeIndex:
-    """Rows of one side in order of (code, time). Rows without a key are left out."""
+    """Rows of one side in order of (code, time). Rows without a key are left out.
+
+    Index the smaller side: it is sorted, while rows of the other one are looked up as they come.
+    """
 
     def __init__(self, codes: Ints, times: Ints) -> None:
         rows = np.flatnonzero(codes >= 0)
         if len(rows) < len(codes):
             codes, times = codes[rows], times[rows]
-        self._places = _Places(codes, times)
-        places = self._places.of(codes, times)
-        order = np.argsort(places)
-        self._sorted = places[order]
+        self._known: Ints | None = None
+        if len(codes) and int(codes.max()) >= max(32 * len(codes), 1 << 14):
+            # An array with a place for each code would be mostly empty.
+            self._known, codes = np.unique(codes, return_inverse=True)
+        order = _order(codes, times)
+        self._times = times[order]
+        # Where the rows of a code start; one code more, so that each has an end.
+        self._starts: Ints = np.concatenate([[0], np.cumsum(np.bincount(codes))])
         self.rows: Ints = rows[order]
         """Row numbers in order."""
 
@@ -77,18 +106,26 @@ class TimeIndex:
 
     def find(self, codes: Ints, low: Ints, high: Ints) -> Spans:
         """For each probing row the rows of equal code with ``low <= time <= high``."""
-        none = np.empty(0, dtype=np.int64)
-        if not len(codes) or not len(self.rows):
+        if not len(self.rows):
+            none = np.empty(0, dtype=np.int64)
             return Spans(none, none, none)
-        # Looking up in order keeps to memory that is at hand: ten times as fast as at random.
-        probing, start = self._places.sought(codes, low)
-        order = np.argsort(start)
-        probing, start = probing[order], start[order]
-        _, end = self._places.sought(codes, high, 1, probing)
-        first = np.searchsorted(self._sorted, start)
-        length = np.searchsorted(self._sorted, end) - first
-        hit = length > 0
-        return Spans(probing[hit], first[hit], length[hit])
+        if self._known is not None:
+            place = np.minimum(np.searchsorted(self._known, codes), len(self._known) - 1)
+            codes = np.where(self._known[place] == codes, place, NO_KEY)
+        probing = np.flatnonzero((codes >= 0) & (codes < len(self._starts) - 1))
+        codes = codes[probing]
+        start, end = self._starts[codes], self._starts[codes + 1]
+        there = np.flatnonzero(end > start)
+        probing, start, end = probing[there], start[there], end[there]
+        lowest, highest = low[probing], high[probing]
+        # Most keys lie in the span as a whole or not at all: their first and last time tell.
+        after, before = self._times[start] >= lowest, self._times[end - 1] <= highest
+        cut = np.flatnonzero(~after)
+        start[cut] = _bisect(self._times, start[cut], end[cut], lowest[cut])
+        cut = np.flatnonzero(~before)
+        end[cut] = _bisect(self._times, start[cut], end[cut], highest[cut] + 1)
+        hit = np.flatnonzero(end > start)
+        return Spans(probing[hit], start[hit], end[hit] - start[hit])
 
     def pairs(self, spans: Spans, max_pairs: int = MAX_PAIRS) -> Iterator[tuple[Ints, Ints]]:
         """(probing row, row) of all pairs, at most ``max_pairs`` at a time."""
@@ -114,8 +151,7 @@ def find_pairs(
     max_pairs: int = MAX_PAIRS,
 ) -> Iterator[tuple[Ints, Ints]]:
     """All (x, y) with equal codes and ``low[x] <= times_b[y] <= high[x]``, in bounded chunks."""
-    used = present(codes_a, codes_b)
-    rows = np.flatnonzero(used)
+    rows = np.flatnonzero(present(codes_a, codes_b))
     index = TimeIndex(codes_b[rows], times_b[rows])
     for x, y in index.pairs(index.find(codes_a, low, high), max_pairs):
         yield x, rows[y]
@@ -126,7 +162,7 @@ def present(codes_a: Ints, codes_b: Ints) -> npt.NDArray[np.bool_]:
     if not len(codes_a) or not len(codes_b):
         return np.zeros(len(codes_b), dtype=np.bool_)
     size = max(int(codes_a.max()), int(codes_b.max())) + 1
-    if size > max(8 * (len(codes_a) + len(codes_b)), 1 << 16):
+    if size > _sparse(len(codes_a) + len(codes_b)):
         return np.isin(codes_b, codes_a[codes_a >= 0])
     seen = np.zeros(size + 1, dtype=np.bool_)  # the last one is of NO_KEY
     seen[codes_a] = True
@@ -134,41 +170,34 @@ def present(codes_a: Ints, codes_b: Ints) -> npt.NDArray[np.bool_]:
     return np.asarray(seen[codes_b])
 
 
-class _Places:
-    """(code, time) as one integer in their order."""
+def _bisect(times: Ints, start: Ints, end: Ints, value: Ints) -> Ints:
+    """In each [start, end) of ``times`` the first place whose time is not below the value."""
+    place = start.copy()
+    rows = np.flatnonzero(start < end)
+    low, high, sought = start[rows], end[rows], value[rows]
+    while len(rows):
+        middle = (low + high) >> 1
+        below = times[middle] < sought
+        low = np.where(below, middle + 1, low)
+        high = np.where(below, high, middle)
+        more = low < high
+        done = ~more
+        place[rows[done]] = low[done]
+        rows, low, high, sought = rows[more], low[more], high[more], sought[more]
+    return np.asarray(place)
 
-    def __init__(self, codes: Ints, times: Ints) -> None:
-        self._codes: Ints | None = None
-        self._ticks: Ints | None = None
-        self._size = int(codes.max()) + 1 if len(codes) else 0
-        self._first = int(times.min()) if len(times) else 0
-        # One place more than there are times, for what is later than all.
-        self._width = int(times.max()) - self._first + 2 if len(times) else 1
-        if self._size * self._width >= _ROOM:
-            self._codes, self._ticks = np.unique(codes), np.unique(times)
-            self._size, self._width = len(self._codes), len(self._ticks) + 1
 
-    def of(self, codes: Ints, times: Ints) -> Ints:
-        """Places of rows that were given to the constructor."""
-        if self._codes is None or self._ticks is None:
-            return np.asarray(codes * np.int64(self._width) + (times - np.int64(self._first)))
-        code = np.searchsorted(self._codes, codes)
-        return np.asarray(code * np.int64(self._width) + np.searchsorted(self._ticks, times))
+def _order(codes: Ints, times: Ints) -> Ints:
+    """Row numbers in order of (code, time)."""
+    if not len(codes):
+        return np.empty(0, dtype=np.int64)
+    first = int(times.min())
+    width = int(times.max()) - first + 1
+    if (int(codes.max()) + 1) * width < _ROOM:
+        return np.asarray(np.argsort(codes * np.int64(width) + (times - np.int64(first))))
+    return np.lexsort((times, codes))
 
-    def sought(
-        self, codes: Ints, times: Ints, after: int = 0, rows: Ints | None = None
-    ) -> tuple[Ints, Ints]:
-        """Rows whose code may be there, and the first place of the code at or (1) after the time."""
-        if rows is None:
-            rows = np.flatnonzero((codes >= 0) & (codes < self._max_code()))
-            if self._codes is not None:
-                rows = rows[np.isin(codes[rows], self._codes)]
-        code, time = codes[rows], times[rows]
-        if self._codes is None or self._ticks is None:
-            offset = np.clip(time - np.int64(self._first), -after, self._width - 1 - after)
-            return rows, code * np.int64(self._width) + (offset + after)
-        rank = np.searchsorted(self._ticks, time, side="right" if after else "left")
-        return rows, np.searchsorted(self._codes, code) * np.int64(self._width) + rank
 
-    def _max_code(self) -> int:
-        return self._size if self._codes is None else int(self._codes[-1]) + 1
+def _sparse(rows: int) -> int:
+    """From here on codes are too few for their size to serve as places in an array."""
+    return max(8 * rows, 1 << 21)

@@ -51,6 +51,33 @@ class Kind(Protocol):
         """The aggregate's value, in Spark's type."""
 
 
+class Ranged:
+    """A kind whose elements are ranges [lo, hi) of the loaded rows, looked into only when finished.
+
+    Merging neighbours is then free, and a subclass can finish overlapping ranges together. Ranges can
+    only grow over neighbours, so there is no ``op``: a fold takes ``ranges`` instead.
+    """
+
+    additive = 0
+
+    @staticmethod
+    def rows(count: int) -> list[Array]:
+        """Each row on its own."""
+        return [np.arange(count), np.arange(1, count + 1)]
+
+    def reduce(self, arrays: Sequence[Array], starts: Ints) -> list[Array]:
+        ends = np.append(starts[1:], len(arrays[0]))
+        return self.ranges(arrays, starts, ends if len(starts) else starts)
+
+    def ranges(self, arrays: Sequence[Array], a: Ints, b: Ints) -> list[Array]:
+        """The elements of the entries [a, b), which must lie together."""
+        lo, hi = np.append(arrays[0], 0)[a], arrays[1][b - 1] if len(arrays[1]) else b
+        return [lo, np.where(b > a, hi, lo)]
+
+    def op(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+        raise NotImplementedError("ranges are folded by `ranges`")
+
+
 def combine(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
     """Merge element by element."""
     k = kind.additive

@@ -10,6 +10,11 @@ sum, avg of floats      ``_n``, ``_s``               a double, as in Spark
 variance family         ``_n``, ``_mean``, ``_m2``   merged by Chan's rule
 min, max, bool_and/or   ``_v``                       null = no value yet
 max_by, min_by          ``_y``, ``_x``               null ``_y`` = no row yet
+covariance, correlation ``_n``, ``_mx`` ...          see ``comoments``
+distinct, quantiles,    ``_t``                       value→count tables, see ``holistic``,
+modes, collections                                   thinned ones in ``sketches``
+approx_count_distinct   ``_r``                       registers, see ``sketches``
+udaf                    ``_u``                       the user's state, see ``udaf``
 ======================= ============================ ==========================================
 """
 
@@ -17,31 +22,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slackwater.errors import AnalysisError
 from slackwater.kernels import cells
 from slackwater.kernels import limbs as lb
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.cells import Counts, Exact, Extreme, Floats, Kind, Moments
+from slackwater.kernels.cells import Counts, Exact, Extreme, Floats, Moments, Ranged
 from slackwater.kernels.column_engine import quote
+from slackwater.kernels.comoments import Comoments
+from slackwater.kernels.holistic import TableKind
+from slackwater.kernels.kinds import kind_of, unsupported
+from slackwater.kernels.sketches import Hashes
 from slackwater.kernels.types import arrow_type, parse
+from slackwater.kernels.udaf import UserKind
 from slackwater.model.aggregate import Primitive
 
-_INTEGERS = {"tinyint": 1, "smallint": 1, "int": 1, "bigint": 2}
-_VARIANCE = {
-    "var_pop": (False, False),
-    "var_samp": (True, False),
-    "stddev_pop": (False, True),
-    "stddev_samp": (True, True),
-}
-_EXTREMES = {"min": True, "max": False, "bool_and": True, "bool_or": False}
-_BY = {"min_by": True, "max_by": False}
-_NUMBERS = ("float", "double", "decimal", *_INTEGERS)
+__all__ = [
+    "Descriptor", "combine", "descriptor", "duck_partials", "finish", "from_duck", "from_spark", "kind_of",
+    "merge_groups", "of_no_rows", "spark_partials", "state_fields", "typed",
+]  # fmt: skip
+
+_OWN = (Comoments, TableKind, Hashes, UserKind)
+"""Kinds that say themselves what the column engine selects, and read it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Descriptor:
 
     ``bounded``: the state has constant size (not holistic). ``differential``: in exact arithmetic a part
     could be taken back. ``exact``: here it is, by prefix sums (floats are folded forward instead).
-    ``state_size`` is in bytes, a variable-length value counted as 16.
+    ``state_size`` is in bytes, a variable-length value counted as 16 (one value, for a table).
     """
 
     bounded: bool
@@ -64,40 +69,6 @@ class Descriptor:
         return self.bounded and self.differential
 
 
-@lru_cache(maxsize=4096)
-def kind_of(p: Primitive) -> Kind:
-    """The shape of an aggregate's state; an AnalysisError if its argument's type has none."""
-    if p.function == "count":
-        return Counts(p.name)
-    wanted = 2 if p.function in _BY else 1
-    if len(p.args) != wanted:
-        raise _unsupported(p, f"it takes {wanted} argument(s), got {len(p.args)}")
-    parsed = parse(p.args[0].type)
-    kind = parsed.kind
-    if p.function in ("sum", "avg"):
-        average = p.function == "avg"
-        if kind in _INTEGERS:
-            return Exact(p.name, _INTEGERS[kind], average, p.args[0].type, p.type)
-        if kind == "decimal":
-            limbs = 1 if parsed.precision <= 9 else 2 if parsed.precision <= 18 else 4
-            return Exact(p.name, limbs, average, p.args[0].type, p.type)
-        if kind in ("float", "double"):
-            return Floats(p.name, average)
-        raise _unsupported(p, f"the argument is {p.args[0].type}, not a number")
-    if p.function in _VARIANCE:
-        if kind not in _NUMBERS:
-            raise _unsupported(p, f"the argument is {p.args[0].type}, not a number")
-        return Moments(p.name, *_VARIANCE[p.function])
-    nested = [a.type for a in p.args if parse(a.type).kind in ("struct", "array", "map", "void")]
-    if nested:
-        raise _unsupported(p, f"values of type {nested[0]} are not ordered here")
-    if p.function in _EXTREMES:
-        return Extreme(p.name, _EXTREMES[p.function], (p.args[0].type,))
-    if p.function in _BY:
-        return Extreme(p.name, _BY[p.function], (p.args[1].type, p.args[0].type))
-    raise _unsupported(p, "no such aggregate")
-
-
 def state_fields(p: Primitive) -> list[pa.Field]:
     """The state columns."""
     return list(kind_of(p).fields)
@@ -108,8 +79,8 @@ def descriptor(p: Primitive) -> Descriptor:
     kind = kind_of(p)
     size = sum((f.type.bit_width + 7) // 8 if _fixed(f.type) else 16 for f in kind.fields)
     return Descriptor(
-        bounded=True,
-        differential=not isinstance(kind, Extreme),
+        bounded=p.traits.bounded,
+        differential=p.traits.differential,
         exact=isinstance(kind, (Counts, Exact)),
         state_size=size,
     )
@@ -136,8 +107,12 @@ def combine(p: Primitive, a: pa.Table, b: pa.Table) -> pa.Table:
     """Merge the state columns of two tables row by row."""
     kind = kind_of(p)
     names = [f.name for f in kind.fields]
-    arrays, memory = kind.load(pa.concat_tables([a.select(names), b.select(names)]))
+    both = pa.concat_tables([a.select(names), b.select(names)])
     n = a.num_rows
+    if isinstance(kind, Ranged):
+        pairs = np.arange(2 * n).reshape(2, n).T.ravel()
+        return merge_groups([p], both.take(pa.array(pairs)), np.arange(n) * 2)
+    arrays, memory = kind.load(both)
     merged = cells.combine(kind, [x[:n] for x in arrays], [x[n:] for x in arrays])
     return pa.table(kind.dump(merged, memory), schema=pa.schema(kind.fields))
 
@@ -147,6 +122,23 @@ def finish(p: Primitive, table: pa.Table, ansi: bool) -> pa.Array:
     kind = kind_of(p)
     arrays, memory = kind.load(table)
     return typed(p, kind.finish(arrays, memory, ansi))
+
+
+def of_no_rows(p: Primitive, count: int) -> pa.Array:
+    """``count`` times the value of an aggregate over no rows."""
+    kind = kind_of(p)
+    t = arrow_type(p.type)
+    if isinstance(kind, Counts):
+        return pa.array(np.zeros(count, np.int64)).cast(t)
+    if isinstance(kind, UserKind):
+        state = [kind.blank()]
+    elif isinstance(kind, (TableKind, Hashes)):
+        empty: list[object] = [[]]
+        state = [pa.array(empty if pa.types.is_list(f.type) else [0], f.type) for f in kind.fields]
+    else:
+        return pa.nulls(count, t)
+    one = finish(p, pa.table(state, schema=pa.schema(kind.fields)), True)
+    return one.take(pa.array(np.zeros(count, dtype=np.int64)))
 
 
 def typed(p: Primitive, values: pa.Array) -> pa.Array:
@@ -160,13 +152,15 @@ def duck_partials(p: Primitive) -> list[str]:
     args = []
     for a in p.args:
         if a.duck is None:
-            raise _unsupported(p, f"{a.sql} cannot run in the column engine: {a.why}")
+            raise unsupported(p, f"{a.sql} cannot run in the column engine: {a.why}")
         args.append(a.duck)
     kind = kind_of(p)
 
     def item(expression: str, suffix: str) -> str:
         return f"{expression} AS {quote(p.name + suffix)}"
 
+    if isinstance(kind, _OWN):
+        return [item(expression, suffix) for expression, suffix in kind.select(args)]
     if isinstance(kind, Counts):
         if not args:
             return [item("count(*)", "_n")]
@@ -214,6 +208,8 @@ def duck_partials(p: Primitive) -> list[str]:
 def from_duck(p: Primitive, table: pa.Table) -> list[pa.Array]:
     """State columns from what ``duck_partials`` selected."""
     kind = kind_of(p)
+    if isinstance(kind, _OWN):
+        return kind.read(table)
     if isinstance(kind, Exact):
         sums = lb.from_decimals(_column(table, p, "_s"), kind.limbs)
         if f"{p.name}_h" in table.column_names:
@@ -246,8 +242,8 @@ def spark_partials(p: Primitive) -> list[tuple[str, str]] | None:
     args = [a.sql for a in p.args]
     if isinstance(kind, Counts):
         return [(f"{p.name}_n", f"count({', '.join(args) or '1'})")]
-    if isinstance(kind, Moments):
-        return None  # sums of squares would not be stable
+    if isinstance(kind, (Moments, *_OWN)):
+        return None  # sums of squares would not be stable, tables are not for the JVM
     x = args[0]
     if isinstance(kind, Exact):
         parsed = parse(p.args[0].type)
@@ -305,14 +301,4 @@ def _cast(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _fixed(t: pa.DataType) -> bool:
-    return not (pa.types.is_string(t) or pa.types.is_binary(t))
-
-
-def _unsupported(p: Primitive, why: str) -> AnalysisError:
-    call = f"{p.function}({', '.join(a.sql for a in p.args)})"
-    return AnalysisError(
-        "UNSUPPORTED_AGGREGATE",
-        f"aggregate {call}: {why}",
-        hint="use a supported aggregate and argument type, or cast the argument",
-        aggregate=call,
-    )
+    return not (pa.types.is_nested(t) or pa.types.is_string(t) or pa.types.is_binary(t))

@@ -70,11 +70,11 @@ def parse(text: str) -> Parsed:
         if kind == "array":
             return Parsed("array", parts=(parse(inner),))
         if kind == "map":
-            pieces = _split(inner)
+            pieces = split(inner)
             if len(pieces) == 2:
                 return Parsed("map", parts=(parse(pieces[0]), parse(pieces[1])))
         if kind == "struct":
-            pairs = [_name_and_type(piece) for piece in _split(inner)] if inner.strip() else []
+            pairs = [_name_and_type(piece) for piece in split(inner)] if inner.strip() else []
             return Parsed(
                 "struct", tuple(name for name, _ in pairs), tuple(parse(t) for _, t in pairs)
             )
@@ -152,8 +152,12 @@ def _duck(p: Parsed) -> str:
     return _ATOMS[p.kind][1]
 
 
-def _split(text: str) -> list[str]:
-    """Cut at the commas that lie outside brackets."""
+def split(text: str) -> list[str]:
+    """Cut at the commas that lie outside brackets.
+
+    >>> split("a decimal(3,1), b bigint")
+    ['a decimal(3,1)', ' b bigint']
+    """
     pieces, depth, start = [], 0, 0
     for at, c in enumerate(text):
         if c in "<(":

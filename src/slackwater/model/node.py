@@ -162,7 +162,8 @@ class Join(Node):
     in time partners may be. ``where`` is a further condition over the output's columns, part of the match.
     Inside the operator column ``c`` of input ``i`` is called `raw_name` (i, c); ``outputs`` make the user's
     columns of these. ``time_names`` is what each input's time is called in the output. ``memory`` bounds what
-    a partition-group may hold, in bytes; it changes no result.
+    a partition-group may hold, in bytes, and ``deadline`` how long a pair may wait for a pass over what is on
+    disk, in microseconds; neither changes a result.
     """
 
     inputs: tuple[Node, ...] = ()
@@ -174,6 +175,7 @@ class Join(Node):
     outputs: tuple[Named, ...] = ()
     time_names: tuple[str, ...] = ()
     memory: int | None = None
+    deadline: int | None = None
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -18,13 +18,15 @@ class Policy:
 
     ``idle`` is the wall time without a row after which a partition counts as idle; ``guard`` is how
     far ahead of the clock a time may lie and still advance a bound (``"default"``: 5 minutes, off for
-    replays; None: off); ``lag`` excludes a partition that is further behind than that.
+    replays; None: off); ``lag`` excludes a partition that is further behind than that; ``step`` is
+    by how much a bound moves at least.
     """
 
     idle: Any = field(default=None, kw_only=True)
     guard: Any = field(default="default", kw_only=True)
     future: Literal["keep", "side"] = field(default="keep", kw_only=True)
     lag: Any = field(default=None, kw_only=True)
+    step: Any = field(default=None, kw_only=True)
 
     def idleAfter(self: P, duration: Any) -> P:
         """A partition is idle after ``duration`` of wall time without a row."""
@@ -48,6 +50,10 @@ class Policy:
     def lagLimit(self: P, duration: Any) -> P:
         """A partition further behind the others than ``duration`` is left out until it catches up."""
         return replace(self, lag=duration)
+
+    def inSteps(self: P, duration: Any) -> P:
+        """The bound moves only in whole steps: to the greatest multiple of ``duration`` that it has passed."""
+        return replace(self, step=duration)
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,21 @@ class MaxDelay(Policy):
 
 
 @dataclass(frozen=True)
+class BoundedLatency(Policy):
+    """Every row is there ``delay`` after its time, by the clock: the bound is the clock less ``delay``.
+
+    It moves without rows too; not while input waits to be read.
+    """
+
+    delay: Any = None
+
+
+@dataclass(frozen=True)
 class Punctuated(Policy):
     """A row with a value in ``column`` says: no later row has a time below it.
 
-    Such a row is punctuation only, unless ``data`` is true.
+    Such a row is punctuation only, unless ``data`` is true. A column of type ``map<string, struct<op, value>>``
+    holds patterns instead: tests by column, and no later row passes all of them.
     """
 
     column: str = ""

@@ -84,6 +84,8 @@ def _join(node: Join) -> str:
     where = "" if node.where is None else f" where {node.where.sql}"
     outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
     times = ", ".join(node.on)
+    # How much memory there is may change, but not whether it is bounded: that is another form of state.
+    where += "" if node.memory is None else " in bounded memory"
     return f"{node.how} join on {keys} within {_within(node.within)} of {times}{where} -> {outputs}"
 
 

@@ -1,8 +1,15 @@
-"""Windows as a query states them."""
+"""Windows as a query states them.
+
+Every type has ``on``, the progressing column by which rows enter it. Durations are ticks of that column.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+Over = Literal["arrival", "rank"]
 
 
 @dataclass(frozen=True)
@@ -21,3 +28,106 @@ class TimeWindow:
     def is_tumbling(self) -> bool:
         """Whether each time belongs to exactly one window."""
         return self.range == self.slide
+
+
+@dataclass(frozen=True)
+class RowWindow:
+    """Windows over rows counted from 0: window w is rows ``[(w+1)*slide - range, (w+1)*slide)``.
+
+    ``per`` names the keys that split the stream first: each combination counts on its own. ``order`` are the
+    columns of the input that give the order of arrival. ``passing`` is a boolean column of the input: rows
+    where it is false count and do nothing else (so rows are counted at the source, before filters).
+    """
+
+    range: int
+    slide: int
+    on: str
+    per: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    passing: str | None = None
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """Window w is ``[origin, origin + (w+1)*slide)``: everything since the origin, every slide."""
+
+    slide: int
+    origin: int
+    on: str
+
+
+@dataclass(frozen=True)
+class ByTuple:
+    """A window ``(t - range, t]`` for the time t of every ``every``-th row of a group; its id is t.
+
+    Rows are counted from 1, in order of arrival (by the input's columns ``order``) or by rank of time. Rows of
+    equal time give one window.
+    """
+
+    range: int
+    every: int
+    over: Over
+    on: str
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """Rows of a group that follow each other by less than ``gap``: ``[first, last + gap)``."""
+
+    gap: int
+    on: str
+
+
+@dataclass(frozen=True)
+class CustomWindow:
+    """A type of window given by its three functions, over NumPy arrays of int64; see `sw.customWindow`.
+
+    ``windows(low, high)`` gives the ids of the windows that hold a time in [low, high). ``extent(ids)`` gives
+    starts (inclusive) and ends (exclusive), one per id or, as arrays of two dimensions, several: the pieces
+    of a window. ``wids(times)`` gives pairs as two arrays: places in ``times``, and ids.
+
+    The ``name`` tells two types apart; functions do not take part in comparisons. ``shift`` is added to
+    times before they reach the functions, and taken from what they answer.
+    """
+
+    name: str
+    on: str
+    windows: Callable[[int, int], Any] = field(compare=False, repr=False)
+    extent: Callable[[Any], tuple[Any, Any]] = field(compare=False, repr=False)
+    wids: Callable[[Any], tuple[Any, Any]] = field(compare=False, repr=False)
+    shift: int = 0
+
+
+Window: TypeAlias = TimeWindow | RowWindow | Landmark | ByTuple | SessionWindow | CustomWindow
+
+
+def all_time(on: str) -> TimeWindow:
+    """The one window (of id 0) that holds every time; only the end of the stream, or punctuation, closes it."""
+    return TimeWindow(1 << 62, 1 << 62, -(1 << 61), on)
+
+
+def is_all_time(w: Window) -> bool:
+    """Whether a window holds every time."""
+    return isinstance(w, TimeWindow) and w.range == 1 << 62
+
+
+def describe_window(w: Window) -> str:
+    """The window in words, the same for two windows of the same meaning."""
+    if is_all_time(w):
+        return f"all time on {w.on}"
+    if isinstance(w, TimeWindow):
+        return f"range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
+    if isinstance(w, RowWindow):
+        per = f" per {', '.join(w.per)}" if w.per else ""
+        order = f" order {', '.join(w.order)}" if w.order else ""
+        at = "source" if w.passing else "operator"
+        return f"rows {w.range} slide {w.slide}{per}{order} at {at} on {w.on}"
+    if isinstance(w, Landmark):
+        return f"landmark slide {w.slide} origin {w.origin} on {w.on}"
+    if isinstance(w, ByTuple):
+        order = f" order {', '.join(w.order)}" if w.order else ""
+        return f"range {w.range} by every {w.every} rows over {w.over}{order} on {w.on}"
+    if isinstance(w, SessionWindow):
+        return f"session gap {w.gap} on {w.on}"
+    return f"custom {w.name} shift {w.shift} on {w.on}"

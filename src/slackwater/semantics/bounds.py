@@ -100,15 +100,24 @@ def topological(outputs: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(order)
 
 
-def propagate(nodes: Sequence[Node], sources: Mapping[str, Bounds]) -> list[dict[str, int]]:
+def propagate(
+    nodes: Sequence[Node],
+    sources: Mapping[str, Bounds],
+    holds: Mapping[int, Sequence[int]] | None = None,
+) -> list[dict[str, int]]:
     """The output bounds of every operator, in the order of ``nodes`` (children first).
 
     ``sources`` gives the bounds of each source, by its name and column. The result is keyed by
-    position, not by object, since positions survive pickling into tasks and JSON.
+    position, not by object, since positions survive pickling into tasks and JSON. ``holds`` gives, by
+    position too, what joins may promise of their inputs while rows of these wait to be joined.
     """
     found: dict[int, dict[str, int]] = {}
-    for node in nodes:
-        found[id(node)] = output_bounds(node, [found[id(c)] for c in node.children], sources)
+    for position, node in enumerate(nodes):
+        inputs = [found[id(c)] for c in node.children]
+        if isinstance(node, Join) and holds and position in holds:
+            held = zip(inputs, node.on, holds[position], strict=True)
+            inputs = [{**b, on: min(b[on], h)} for b, on, h in held]
+        found[id(node)] = output_bounds(node, inputs, sources)
     return [found[id(node)] for node in nodes]
 
 

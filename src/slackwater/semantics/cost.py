@@ -39,6 +39,30 @@ class PlanChoice:
     why: str
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What earlier batches showed: ``rows`` that came, and the ``partials`` they were reduced to.
+
+    A partial is a group in a pane, or under the plan "wids" a group in a window.
+    """
+
+    rows: int
+    partials: int
+    plan: str = "panes"
+
+    def per_window(self, w: TimeWindow) -> tuple[float, float]:
+        """Rows in a window and groups in a pane, per group of a pane.
+
+        Only their ratio matters to the choice. From counts of windows the groups of a pane are not known,
+        only that there are no more of them than groups in the window, or rows in the pane.
+        """
+        many = Panes.of(w).per_window
+        if self.plan == "panes":
+            return self.rows / self.partials * many, 1.0
+        rows = self.rows * w.range / w.slide / self.partials
+        return rows, min(1.0, rows / many)
+
+
 def panes_cost(w: TimeWindow, rows: float, groups: float, k: Constants) -> float:
     """Cost of one window with panes; ``rows`` are in a window, ``groups`` in a pane.
 
@@ -63,8 +87,10 @@ def choose_plan(
     rows_per_window: float | None = None,
     groups: float | None = None,
     constants: Constants | None = None,
+    *,
+    measured: Measured | None = None,
 ) -> PlanChoice:
-    """The cheaper of panes and window ids; ``groups`` are per pane.
+    """The cheaper of panes and window ids; ``groups`` are per pane. ``measured`` stands for both.
 
     Without statistics the plan that cannot go wrong by much is taken: panes, wherever a window has
     several (at worst each row is a pane's group of its own; window ids copy it into every window).
@@ -75,6 +101,8 @@ def choose_plan(
     'wids'
     """
     k = constants or Constants()
+    if measured is not None:
+        rows_per_window, groups = measured.per_window(window)
     known = rows_per_window is not None and groups is not None
     rows = 1.0 if rows_per_window is None else rows_per_window
     panes = panes_cost(window, rows, 1.0 if groups is None else groups, k)

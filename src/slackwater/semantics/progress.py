@@ -13,8 +13,10 @@ from typing import Any
 
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
-from slackwater.semantics.bounds import END, START, shift
+from slackwater.semantics.bounds import END, START, aligned, shift
+from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.settings import Settings, guard_limit, resolve, resolve_source
+from slackwater.semantics.source_patterns import MAX_PATTERNS, advance_patterns
 from slackwater.semantics.summary import (
     Order,
     PartitionSummary,
@@ -27,7 +29,7 @@ from slackwater.semantics.summary import (
 )
 
 __all__ = [
-    "MAX_PARTITIONS", "ColumnState", "PartitionState", "PartitionSummary", "Settings",
+    "MAX_PARTITIONS", "MAX_PATTERNS", "ColumnState", "PartitionState", "PartitionSummary", "Settings",
     "SourceState", "SourceSummary", "advance", "guard_limit", "initial_state", "merge",
     "merge_partition", "raised", "resolve", "resolve_source",
 ]  # fmt: skip
@@ -97,7 +99,8 @@ class SourceState:
     """All that a source's progress depends on; durable between batches.
 
     ``since`` is the first clock reading, from which partitions that never spoke are idle.
-    ``orders`` is the greatest order seen by partition.
+    ``orders`` is the greatest order seen by partition. ``patterns`` is what punctuation says of the whole
+    source beyond its bounds, ``said`` what each partition said of itself.
     """
 
     columns: Mapping[str, ColumnState] = field(default_factory=dict)
@@ -105,6 +108,8 @@ class SourceState:
     violations: int = 0
     since: int | None = None
     orders: Mapping[str, Order] = field(default_factory=dict)
+    patterns: Patterns = ()
+    said: Mapping[str, Patterns] = field(default_factory=dict)
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -113,7 +118,9 @@ class SourceState:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
-        json: dict[str, Any] = asdict(self)
+        json: dict[str, Any] = asdict(replace(self, patterns=(), said={}))
+        json["patterns"] = [p.to_json() for p in self.patterns]
+        json["said"] = {name: [p.to_json() for p in ps] for name, ps in self.said.items()}
         return json
 
     @classmethod
@@ -127,7 +134,13 @@ class SourceState:
             }
             columns[name] = ColumnState(**{**c, "partitions": partitions})
         orders = {p: tuple(o) for p, o in json["orders"].items()}
-        return cls(**{**json, "columns": columns, "orders": orders})
+        patterns = tuple(Pattern.from_json(p) for p in json.get("patterns", ()))
+        said = {
+            name: tuple(Pattern.from_json(p) for p in ps)
+            for name, ps in json.get("said", {}).items()
+        }
+        parts = {"columns": columns, "orders": orders, "patterns": patterns, "said": said}
+        return cls(**{**json, **parts})
 
 
 def initial_state(source: Source) -> SourceState:
@@ -188,12 +201,15 @@ def advance(
     orders = dict(state.orders)
     for partition, order in summary.orders.items():
         orders[partition] = max(orders.get(partition, order), order)
+    patterns, said = advance_patterns(source, state, summary, columns)
     return SourceState(
         columns,
         state.rows + summary.rows,
         state.violations + summary.violations,
         since,
         orders,
+        patterns,
+        said,
     )
 
 
@@ -229,11 +245,15 @@ def _advance_partition(
         bound = None if hi is None else hi - s.delay
     elif s.kind == "ordered":
         bound = hi
+    elif s.kind == "latency":
+        bound = None  # rows say nothing: see _advance_column
     elif s.kind == "punctuated":
         bound = part.punct
     else:
         tail, passed = cut_tail([*before.tail, *part.tail], s.rows)
         bound = greatest([passed, part.rest_hi])
+    if bound is not None and s.step:
+        bound = aligned(bound, s.step)
     own = before.bound if bound is None else max(before.bound, shift(bound, 0))
     return PartitionState(
         hi=hi,
@@ -257,6 +277,15 @@ def _advance_column(
     backlog: bool,
 ) -> ColumnState:
     """The source's bound from its partitions'."""
+    if s.kind == "latency":
+        clock = None if now is None or backlog else s.ticks(now)
+        if clock is not None:
+            reach = shift(clock, -s.delay)
+            column = replace(
+                column, bound=max(column.bound, aligned(reach, s.step) if s.step else reach)
+            )
+        merged = dict(sorted(column.partitions.items()))
+        return replace(column, partitions=merged, holder=None)
     silent = _idle(s, since, now, backlog)
     unnamed = 0
     if isinstance(source.partitions, int) and source.partition is not None:
@@ -287,7 +316,8 @@ def _advance_column(
     elif (clock := None if now is None else s.ticks(now)) is not None:
         # All are idle: the bound follows the clock, as far behind it as rows may be.
         own = column.delay[0] if s.kind == "max_delay" else s.delay
-        bound = max(bound, shift(clock, -_ceil_ticks(s) - own))
+        reach = shift(clock, -_ceil_ticks(s) - own)
+        bound = max(bound, aligned(reach, s.step) if s.step else reach)
     # Names in a fixed order, so that tasks and driver agree to the byte.
     merged = dict(sorted({**active, **idle}.items()))
     return replace(column, partitions=merged, bound=bound, holder=holder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from slackwater.errors import AnalysisError
@@ -10,6 +10,7 @@ from slackwater.model.node import Source
 from slackwater.model.policy import (
     DEFAULT_FUTURE_GUARD,
     BoundedDelay,
+    BoundedLatency,
     BoundedRows,
     MaxDelay,
     Ordered,
@@ -18,7 +19,7 @@ from slackwater.model.policy import (
 )
 from slackwater.model.time import TimeColumn, parse_duration, parse_span
 
-Kind = Literal["ordered", "delay", "rows", "max_delay", "punctuated"]
+Kind = Literal["ordered", "delay", "rows", "max_delay", "latency", "punctuated"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Settings:
 
     ``delay``, ``guard`` and ``lag`` are in the column's ticks, ``idle`` in microseconds of wall time.
     ``unit`` is how many microseconds a tick is (None: the column cannot be compared with a clock).
+    ``step``, if not 0, is what bounds are multiples of. ``patterns`` says that the punctuation column holds
+    patterns instead of bounds.
     """
 
     column: str
@@ -40,6 +43,8 @@ class Settings:
     guard: int | None = None
     future: Literal["keep", "side"] = "keep"
     lag: int | None = None
+    step: int = 0
+    patterns: bool = False
 
     def ticks(self, micros: int) -> int | None:
         """A reading of the clock on this column's scale."""
@@ -60,6 +65,10 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
     elif isinstance(policy, BoundedDelay):
         kind = "delay"
         delay = parse_span(policy.delay, time, what="delay of BoundedDelay", positive=False)
+    elif isinstance(policy, BoundedLatency):
+        kind = "latency"
+        _need_unit(time, "BoundedLatency")
+        delay = parse_span(policy.delay, time, what="delay of BoundedLatency", positive=False)
     elif isinstance(policy, BoundedRows):
         kind, rows = "rows", _row_count(policy.rows)
     elif isinstance(policy, MaxDelay):
@@ -70,7 +79,7 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
         raise AnalysisError(
             "BAD_POLICY",
             f"{policy!r} is not a progress policy that sources understand",
-            hint="use Ordered, BoundedDelay, BoundedRows, MaxDelay or Punctuated",
+            hint="use Ordered, BoundedDelay, BoundedRows, BoundedLatency, MaxDelay or Punctuated",
             policy=type(policy).__name__,
         )
     idle = None
@@ -90,6 +99,7 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
         _guard(policy, time, replay),
         policy.future,
         lag,
+        0 if policy.step is None else parse_span(policy.step, time, what="inSteps"),
     )
 
 
@@ -111,10 +121,13 @@ def resolve_source(source: Source) -> tuple[Settings, ...]:
                 hint='say which column gives it: order="offset"',
                 stream=source.name,
             )
-    return tuple(
-        resolve(policy, time, source.replay)
-        for time, policy in zip(source.times, source.policies, strict=True)
-    )
+    found = []
+    for time, policy in zip(source.times, source.policies, strict=True):
+        settings = resolve(policy, time, source.replay)
+        column = source.field(settings.punctuation) if settings.punctuation else None
+        patterns = column is not None and column.type.startswith("map<")
+        found.append(replace(settings, patterns=patterns))
+    return tuple(found)
 
 
 def guard_limit(settings: Settings, now: int | None) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slackwater.semantics.patterns import Pattern, Patterns, merged
 from slackwater.semantics.settings import Settings
 
 Order = tuple[Any, ...]
@@ -64,7 +65,7 @@ class SourceSummary:
     ``columns`` is by time column and partition (``""`` without partitions; a null partition is ``""``
     too). ``rows`` counts data rows. ``late`` and ``null_time`` are by time column. ``violations`` are
     rows whose order is at or below the greatest of earlier batches; ``orders`` is the greatest order
-    of this batch by partition.
+    of this batch by partition; ``patterns`` is punctuation that is more than a bound, by partition.
     """
 
     columns: Mapping[str, Mapping[str, PartitionSummary]] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class SourceSummary:
     null_time: Mapping[str, int] = field(default_factory=dict)
     violations: int = 0
     orders: Mapping[str, Order] = field(default_factory=dict)
+    patterns: Mapping[str, Patterns] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts; empty parts are left out."""
@@ -84,6 +86,7 @@ class SourceSummary:
             "null_time": dict(self.null_time),
             "violations": self.violations,
             "orders": {p: list(o) for p, o in self.orders.items()},
+            "patterns": {p: [x.to_json() for x in ps] for p, ps in self.patterns.items() if ps},
         }
         return {k: v for k, v in parts.items() if v}
 
@@ -100,6 +103,10 @@ class SourceSummary:
             dict(json.get("null_time", {})),
             json.get("violations", 0),
             {p: tuple(o) for p, o in json.get("orders", {}).items()},
+            {
+                p: tuple(Pattern.from_json(x) for x in ps)
+                for p, ps in json.get("patterns", {}).items()
+            },
         )
 
 
@@ -114,6 +121,7 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> 
     late: dict[str, int] = defaultdict(int)
     null_time: dict[str, int] = defaultdict(int)
     orders: dict[str, Order] = {}
+    patterns: dict[str, list[Pattern]] = defaultdict(list)
     rows = violations = 0
     for part in parts:
         rows += part.rows
@@ -127,11 +135,14 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> 
             null_time[column] += n
         for partition, order in part.orders.items():
             orders[partition] = max(orders.get(partition, order), order)
+        for partition, said in part.patterns.items():
+            patterns[partition] += said
     columns = {
         column: {p: merge_partition(s, tails.get(column)) for p, s in sorted(by.items())}
         for column, by in sorted(grouped.items())
     }
-    return SourceSummary(columns, rows, dict(late), dict(null_time), violations, orders)
+    said_all = {p: merged(patterns[p]) for p in sorted(patterns)}
+    return SourceSummary(columns, rows, dict(late), dict(null_time), violations, orders, said_all)
 
 
 def merge_partition(parts: Iterable[PartitionSummary], tail: int | None = None) -> PartitionSummary:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.manifest import OutputFile
-from slackwater.errors import CheckpointError
+from slackwater.errors import AnalysisError, CheckpointError, SetupError
 from slackwater.model.schema import Field
 
 if TYPE_CHECKING:
@@ -75,6 +75,66 @@ class Sink(ABC):
             if not os.path.exists(path):
                 raise lost(path)
         return spark.read.schema(schema).parquet(*paths)
+
+
+def check_format(spark: SparkSession, kind: str) -> None:
+    """Refuse a format that Spark does not have, before a batch is computed for it."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        found = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
+        found.lookupDataSource(kind, spark._jsparkSession.sessionState().conf())
+    except PySparkException as error:
+        raise _no_format(kind) from error
+    except Py4JError as error:
+        if "NOT_FOUND" in str(error) or "ClassNotFound" in str(error):
+            raise _no_format(kind) from error
+    except (TypeError, AttributeError):
+        return  # this Spark keeps its formats elsewhere: it will say so itself
+
+
+def _no_format(kind: str) -> AnalysisError:
+    return AnalysisError(
+        "FORMAT_NOT_FOUND",
+        f"Spark has no format {kind!r}",
+        hint="use parquet, json, csv, orc, memory, console or noop; for another one add its package "
+        "to the session (spark.jars.packages)",
+        format=kind,
+    )
+
+
+def check_types(fields: Sequence[Field], partition_by: Sequence[str], kind: str) -> None:
+    """Refuse columns that text files cannot hold, before a batch is computed for them."""
+    columns = [f for f in fields if f.name not in partition_by]
+    if kind == "text" and [f.type for f in columns] != ["string"]:
+        raise AnalysisError(
+            "BAD_SINK_SCHEMA",
+            f"a text sink takes one string column, not {', '.join(f.name for f in columns)}",
+            hint="use json or csv, or select one string column",
+        )
+    for f in columns if kind == "csv" else ():
+        inner = f.type.removeprefix("struct<")
+        if any(word in inner for word in ("array<", "map<", "struct<", "binary", "variant")):
+            raise AnalysisError(
+                "BAD_SINK_SCHEMA",
+                f"csv cannot hold column '{f.name}' of type {f.type}",
+                hint="use json or parquet, or turn it into text, e.g. with to_json(...)",
+                column=f.name,
+            )
+
+
+def make_folder(folder: Path) -> None:
+    """The directory of a sink, or an error that names it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(
+            "NOT_WRITABLE",
+            f"sink directory '{folder}' cannot be written: {error.strerror}",
+            hint="give a path that this user may create and write",
+            path=folder,
+        ) from error
 
 
 def lost(path: str | Path) -> CheckpointError:

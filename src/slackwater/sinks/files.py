@@ -21,7 +21,7 @@ from slackwater.engine.files import sync_dir
 from slackwater.engine.manifest import OutputFile
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
-from slackwater.sinks.base import Sink, lost
+from slackwater.sinks.base import Sink, lost, make_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ class ParquetSink(Sink):
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
-        self.staged.mkdir(parents=True, exist_ok=True)
+        make_folder(self.staged)
         if not self.partition_by:
             self._write_schema()
 
@@ -105,7 +105,7 @@ class TextSink(Sink):
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path / "_slackwater")
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         if not files:

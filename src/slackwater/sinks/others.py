@@ -53,7 +53,8 @@ class MemorySink(Sink):
             if files
             else self.spark.createDataFrame([], schema)
         )
-        frame.createOrReplaceTempView(self.name)
+        # Quoted, since a query may have any name.
+        frame.createOrReplaceTempView("`" + self.name.replace("`", "``") + "`")
 
 
 class ConsoleSink(Sink):

@@ -97,8 +97,13 @@ def readStream(spark: SparkSession) -> ReadStream:
 
 def _checked(path: str) -> Path:
     if "://" in path and not path.startswith("file://"):
-        return Path(path)
-    local = Path(path.removeprefix("file://"))
+        raise AnalysisError(
+            "NOT_LOCAL",
+            f"source directory '{path}' is not on a file system of this machine",
+            hint="read it with spark.readStream...load(path) and give that DataFrame to sw.stream",
+            path=path,
+        )
+    local = Path(path.removeprefix("file://").removeprefix("file:"))
     if not local.exists():
         raise AnalysisError(
             "PATH_NOT_FOUND",

@@ -9,10 +9,18 @@ from slackwater.engine.fused import fusible
 from slackwater.engine.inputs import Input, SplitInput, split_inputs
 from slackwater.engine.job import jvm_fusible_plan
 from slackwater.engine.plan import Path, Plan
+from slackwater.engine.statistics import choice
 from slackwater.model.node import Aggregate
 from slackwater.model.render import render
-from slackwater.semantics.cost import choose_plan
+from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
+from slackwater.semantics.windows import context_class
+
+_CLASSES = {
+    "CF": "a row tells its windows (CF)",
+    "FCF": "rows before it tell a row's windows (FCF)",
+    "FCA": "rows after it tell a row's windows (FCA)",
+}
 
 
 def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> str:
@@ -23,8 +31,14 @@ def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> st
     return explain_plan(plan, inputs, extended=extended)
 
 
-def explain_plan(plan: Plan, inputs: Sequence[Input], *, extended: bool = False) -> str:
-    """The plan as text."""
+def explain_plan(
+    plan: Plan,
+    inputs: Sequence[Input],
+    *,
+    extended: bool = False,
+    statistics: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """The plan as text, with what a running query has measured."""
     lines = ["== Query =="]
     for output in plan.outputs:
         lines.append(f"output {output.name}")
@@ -37,7 +51,11 @@ def explain_plan(plan: Plan, inputs: Sequence[Input], *, extended: bool = False)
         for path in plan.paths_from(source.name):
             lines.extend("  " + line for line in _path(plan, path, source.input in splits))
     for operator in sorted(plan.operators, key=lambda op: op.level):
-        lines.append(f"level {operator.level}, {operator.id}: {_operator(operator)}")
+        lines.append(
+            f"level {operator.level}, {operator.id}: {_operator(operator, statistics or {})}"
+        )
+        if isinstance(operator.node, Aggregate):
+            lines.extend(f"  {p.name} = {p.call}: {p.traits}" for p in operator.node.primitives)
         for path in plan.paths_from(operator.id):
             lines.extend("  " + line for line in _path(plan, path, True))
     if extended:
@@ -75,13 +93,23 @@ def _path(plan: Plan, path: Path, columns: bool) -> list[str]:
     ]
 
 
-def _operator(operator: Any) -> str:
+def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str:
     node = operator.node
     if not isinstance(node, Aggregate):
         return f"{type(node).__name__} on {operator.on}"
-    choice = choose_plan(node.window)
-    panes = Panes.of(node.window)
-    text = f"aggregate by {operator.spec.plan}"
-    if operator.spec.plan == "panes":
+    text = f"aggregate by {operator.spec.plan}, {_CLASSES[context_class(node.window)]}"
+    if isinstance(node.window, TimeWindow) and operator.spec.plan == "panes":
+        panes = Panes.of(node.window)
         text += f", {panes.per_window} panes of {panes.width} ticks per window"
-    return f"{text} (estimated cost: panes {choice.panes:.4g}, window ids {choice.wids:.4g}; {choice.why})"
+    best = choice(operator, statistics)
+    if best is None:
+        return text
+    why = f"estimated cost: panes {best.panes:.4g}, window ids {best.wids:.4g}; {best.why}"
+    known = statistics.get(operator.id, {})
+    if known.get("partials"):
+        each = known["rows"] / known["partials"]
+        unit = "pane" if known["plan"] == "panes" else "window"
+        why += f"; measured: {each:.3g} rows per group and {unit}"
+    if best.plan != operator.spec.plan:
+        why += f"; {operator.spec.plan} as asked for, or as its state is stored"
+    return f"{text} ({why})"

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.cut import Text
+from slackwater.engine.expression_text import quoted
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
-from slackwater.model.node import Aggregate
+from slackwater.model.node import Aggregate, Node
 from slackwater.model.schema import Expr, Field, Named, column
-from slackwater.model.time import TimeColumn, parse_instant, parse_span
-from slackwater.model.window import TimeWindow
-from slackwater.surface.windows import WindowSpec
+from slackwater.model.time import TimeColumn
+from slackwater.model.window import RowWindow, SessionWindow
+from slackwater.surface.ungrouped import completed_by_punctuation
+from slackwater.surface.window_types import group_keys, resolve
+from slackwater.surface.windows import AllTimeSpec, Windowing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -25,11 +29,11 @@ WID = "wid"
 class GroupedStream:
     """A stream with its groups; made by ``groupBy``."""
 
-    def __init__(self, stream: Stream, keys: Sequence[Column | str | WindowSpec]):
+    def __init__(self, stream: Stream, keys: Sequence[Column | str | Windowing]):
         flat: list[Any] = []
         for item in keys:
             flat.extend(item if isinstance(item, (list, tuple)) else [item])
-        windows = [k for k in flat if isinstance(k, WindowSpec)]
+        windows = [k for k in flat if isinstance(k, Windowing)]
         if len(windows) > 1:
             raise AnalysisError(
                 "SEVERAL_WINDOWS",
@@ -38,7 +42,7 @@ class GroupedStream:
             )
         self._stream = stream
         self._window = windows[0] if windows else None
-        self._keys = [k for k in flat if not isinstance(k, WindowSpec)]
+        self._keys = [k for k in flat if not isinstance(k, Windowing)]
 
     def agg(self, *columns: Column | str | dict[str, str]) -> Stream:
         """Aggregate columns: Columns, SQL texts (``"count(*) AS n"``), or a dict as in PySpark."""
@@ -52,19 +56,24 @@ class GroupedStream:
             )
         stream, node = self._stream, self._stream._node
         if self._window is None:
-            raise AnalysisError(
-                "UNBOUNDED_STATE",
-                "groupBy without a window never completes a group, so its state could not be bounded",
-                hint='add a window: groupBy(..., sw.window("1 minute"))',
-            )
+            whole = GroupedStream(stream, [*self._keys, AllTimeSpec()]).agg(*columns)
+            return completed_by_punctuation(whole)
         time = stream._time(self._window.on)
-        window = _resolve(self._window, time, stream._analyser.zone)
-        keys, primitives, outputs = stream._analyser.aggregates(
-            node.schema,
-            self._keys,
-            list(columns),  # type: ignore[arg-type]
-        )
-        stream, keys, primitives = _evaluated(stream, time, keys, primitives)
+        stream, window, carried = resolve(self._window, stream, time)
+        node = stream._node
+
+        def analysed(extra: list[str]) -> Any:
+            return stream._analyser.aggregates(
+                node.schema,
+                [*self._keys, *extra],
+                list(columns),  # type: ignore[arg-type]
+                _time_text(time, node),
+            )
+
+        keys, primitives, outputs = analysed([])
+        if more := group_keys(window, [k.name for k in keys]):
+            keys, primitives, outputs = analysed(more)
+        stream, keys, primitives = _evaluated(stream, time, keys, primitives, carried)
         node = stream._node
         name = self._window.name
         taken = [k.name for k in keys] + [o.name for o in outputs]
@@ -86,13 +95,16 @@ class GroupedStream:
                 hint="leave emitEmpty out, or group by the window alone",
             )
         kind = _bound_type(time, node.field(time.name))
+        output_time = TimeColumn(name, "window", time.unit, time.is_integer)
+        if isinstance(window, RowWindow):
+            kind, output_time = "bigint", TimeColumn(name, "window", None, True)
+        has_id = not isinstance(window, SessionWindow)
         schema = (
             *(Field(k.name, k.expr.type) for k in keys),
-            Field(WID, "bigint", False),
+            *([Field(WID, "bigint", False)] if has_id else []),
             Field(name, f"struct<start:{kind},end:{kind}>", False),
             *(Field(o.name, o.expr.type) for o in outputs),
         )
-        output_time = TimeColumn(name, "window", time.unit, time.is_integer)
         return stream._with(
             Aggregate(
                 schema, (output_time,), node, keys, window, primitives, outputs,
@@ -131,7 +143,11 @@ class GroupedStream:
 
 
 def _evaluated(
-    stream: Stream, time: TimeColumn, keys: tuple[Named, ...], primitives: tuple[Primitive, ...]
+    stream: Stream,
+    time: TimeColumn,
+    keys: tuple[Named, ...],
+    primitives: tuple[Primitive, ...],
+    carried: Sequence[str] = (),
 ) -> tuple[Stream, tuple[Named, ...], tuple[Primitive, ...]]:
     """Keys and arguments that only Spark can evaluate become columns of a projection below."""
     everything = [k.expr for k in keys] + [a for p in primitives for a in p.args]
@@ -156,13 +172,17 @@ def _evaluated(
     )
 
 
-def _resolve(spec: WindowSpec, time: TimeColumn, zone: str) -> TimeWindow:
-    span = parse_span(spec.range, time, what="window range")
-    slide = span if spec.slide is None else parse_span(spec.slide, time, what="window slide")
-    origin = (
-        0 if spec.origin is None else parse_instant(spec.origin, time, zone, what="window origin")
-    )
-    return TimeWindow(span, slide, origin, time.name)
+def _time_text(time: TimeColumn, node: Node) -> Text:
+    """The rows' time as an expression; rows of an aggregate are ordered by their windows' ends."""
+    if time.parts:
+        parts = [_time_text(p, node) for p in time.parts]
+        return Text(f"{time.kind}({', '.join(p.sql for p in parts)})", parts[0].type)
+    field = node.field(time.name)
+    assert field is not None
+    name = quoted(time.name)
+    if time.kind == "window":
+        return Text(f"{name}.`end`", _bound_type(time, field))
+    return Text(name, field.type)
 
 
 def _bound_type(time: TimeColumn, field: Field | None) -> str:

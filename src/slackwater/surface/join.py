@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
 
 Key = tuple[str, ...]
-"""One column name per input; the name is the same in all where the key was given as a name."""
+"""One column name per input."""
 
 KINDS: dict[str, How] = {
     "inner": "inner",
@@ -41,6 +41,7 @@ def join_streams(
     memory: str | int | None = None,
     emit: str = "immediate",
     times: Sequence[str] | None = None,
+    deadline: Any = None,
 ) -> Stream:
     """One stream of the matching rows of several."""
     kind = KINDS.get(how.lower()) if isinstance(how, str) else None
@@ -52,10 +53,17 @@ def join_streams(
         raise _bad("the list of streams", len(streams), "give at least two streams")
     if len({id(s._spark) for s in streams}) > 1:
         raise _bad("join", "streams of two sessions", "make all streams in one session")
+    size = _bytes(memory)
+    if deadline is not None and size is None:
+        raise _bad("deadline", deadline, "it is for joins with memory=: others never wait")
+    if size is not None and len(streams) != 2:
+        raise _bad(
+            "memory", memory, "bounded memory is for joins of two streams: join them pairwise"
+        )
     columns = _times(streams, times)
     span = _within(within, columns, streams[0]._analyser.zone)
-    names, conditions = _named_keys(on, streams)
-    shown = _Columns(streams, [n for n in names if len(set(n)) == 1], kind)
+    names, shared, conditions = _named_keys(on, streams)
+    shown = _Columns(streams, shared, kind)
     if conditions is not None:
         pairs, rest = equalities(conditions, shown.owners, streams[0]._analyser, shown.fields)
         if rest is not None and where is not None:
@@ -64,7 +72,8 @@ def join_streams(
         keys = _condition_keys(streams, pairs)
     else:
         keys = _keys(streams, names)
-    streams = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
+    computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
+    streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
     test = None
     if where is not None:
         test = streams[0]._analyser.condition(shown.fields, where)
@@ -85,7 +94,8 @@ def join_streams(
         test,
         shown.outputs,
         tuple(shown.name_of(i, c.name) for i, c in enumerate(columns)),
-        _bytes(memory),
+        size,
+        None if deadline is None else parse_duration(deadline, what="deadline", positive=False),
     )
     inputs = {k: v for s in streams for k, v in s._inputs.items()}
     first = streams[0]
@@ -258,22 +268,24 @@ def _signed(value: Any, time: TimeColumn, what: str) -> int:
     return parse_span(value, time, what=what, positive=False)
 
 
-def _named_keys(on: Any, streams: Sequence[Stream]) -> tuple[list[Key], Any]:
-    """Keys given by name, or a condition that has yet to be taken apart."""
+def _named_keys(on: Any, streams: Sequence[Stream]) -> tuple[list[Key], list[Key], Any]:
+    """Keys, those of them that are one column in the result, or conditions yet to be taken apart."""
     if on is None or (isinstance(on, (list, tuple)) and not on):
-        return [], None
+        return [], [], None
     items = list(on) if isinstance(on, list) else [on]
     keys: list[Key] = []
+    shared: list[Key] = []
     for item in items:
         if isinstance(item, str):
             keys.append(tuple(s._column(item) for s in streams))
+            shared.append(keys[-1])
         elif isinstance(item, tuple) and len(item) == len(streams):
             keys.append(tuple(s._column(n) for s, n in zip(streams, item, strict=True)))
         elif isinstance(item, tuple):
             raise _bad("on", item, f"give one column name per stream, {len(streams)} in all")
         else:
-            return [], items
-    return keys, None
+            return [], [], items
+    return keys, shared, None
 
 
 def _keys(streams: Sequence[Stream], names: Sequence[Key]) -> tuple[tuple[Named, ...], ...]:
@@ -337,15 +349,14 @@ def _cast(stream: Stream, name: str, kind: str) -> Named:
     return Named(name, cast.expr)
 
 
-def _with_computed(stream: Stream, keys: Sequence[Named]) -> Stream:
-    blocked = next((k for k in keys if k.expr.duck is None), None)
-    if blocked is not None:
-        raise AnalysisError(
-            "JOIN_KEY",
-            f"the join key {blocked.expr.sql} stays in Spark: {blocked.expr.why}",
-            hint="compute it as a column with .withColumn(...) and join on that column",
-        )
-    return stream
+def _with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple[Named, ...]]:
+    """Keys that only Spark can evaluate become columns of a projection below."""
+    if all(k.expr.duck is not None for k in keys):
+        return stream, tuple(keys)
+    own = [Named(f.name, column(f.name, f.type)) for f in stream._node.schema]
+    made = [Named(f"__key{i}", k.expr) for i, k in enumerate(keys)]
+    below = stream._project((*own, *made))
+    return below, tuple(Named(m.name, column(m.name, m.expr.type)) for m in made)
 
 
 def _output_times(

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import atexit
 import difflib
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, NoClock, SystemClock
 from slackwater.engine.handle import StreamingQuery
 from slackwater.engine.inputs import Input, united
 from slackwater.engine.loop import Loop, Query
+from slackwater.engine.manifest import Manifest
 from slackwater.engine.plan import Output, Plan, build, renumber
-from slackwater.errors import AnalysisError, CheckpointError
+from slackwater.engine.statistics import holds_state, settled
+from slackwater.errors import AnalysisError, CheckpointError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.render import describe
+from slackwater.sinks.base import Sink
 from slackwater.surface.explain import explain_plan
+from slackwater.surface.options import (
+    check_names,
+    check_trigger,
+    flag,
+    local_path,
+    memory,
+    whole,
+)
 from slackwater.surface.writer import StreamWriter, check_writers
 
 if TYPE_CHECKING:
@@ -56,12 +69,14 @@ def start(
     >>> q = start([counts.writeStream.format("noop")], checkpointLocation="ck")     # doctest: +SKIP
     """
     check_writers(writers)
+    check_names(options or {}, None)
     merged: dict[str, Any] = {}
     for w in reversed(writers):
         merged.update({k.lower(): v for k, v in w._options.items()})
     merged.update({k.lower(): v for k, v in (options or {}).items()})
     given = trigger or next((w._trigger for w in writers if w._trigger), None) or DEFAULT_TRIGGER
-    end_of_stream = _flag(merged, "endofstream")
+    check_trigger(given)
+    end_of_stream = flag(merged, "endOfStream")
     if end_of_stream and "processingTime" in given:
         raise AnalysisError(
             "BAD_OPTION",
@@ -81,6 +96,7 @@ def start(
     sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
     spark = writers[0]._stream._spark
     location = checkpointLocation or merged.get("checkpointlocation")
+    settings = _settings(merged)
     close = _nothing
     if location is None:
         if not all(
@@ -93,17 +109,22 @@ def start(
             )
         temporary = tempfile.mkdtemp(prefix="slackwater-checkpoint-")
         location = temporary
-        if not any(type(s).__name__ == "MemorySink" for s in sinks.values()):
-            close = lambda: shutil.rmtree(temporary, ignore_errors=True)  # noqa: E731
-    checkpoint = Checkpoint(str(location).removeprefix("file://"))
-    checkpoint.acquire()
+        close = lambda: shutil.rmtree(temporary, ignore_errors=True)  # noqa: E731
+        if any(type(s).__name__ == "MemorySink" for s in sinks.values()):
+            atexit.register(close)  # the view is read after the query's end
+            close = _nothing
+    checkpoint = Checkpoint(local_path(location, "checkpointLocation"))
+    _check_places(checkpoint, sinks)
+    _acquire(checkpoint)
     try:
-        query_id = _open(checkpoint, plan, merged)
+        last = manifests.last(checkpoint)
+        plan = settled(plan, _window_plan(merged), _stored_plans(checkpoint), last)
+        query_id = _open(checkpoint, plan, last)
         for sink in sinks.values():
             sink.open(spark, checkpoint, query_id)
         query = Query(
             plan, inputs, sinks, _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            _clock(writers, plan), _settings(merged),
+            _clock(writers, plan), settings,
         )  # fmt: skip
         loop = Loop(query, checkpoint, query_id)
 
@@ -119,14 +140,47 @@ def start(
 
         started = StreamingQuery(
             name or writers[0]._name, loop, checkpoint, query_id, run, end_of_stream,
-            lambda extended: explain_plan(plan, inputs, extended=extended), close,
+            lambda extended: explain_plan(
+                plan, inputs, extended=extended,
+                statistics=loop.last.statistics if loop.last is not None else {},
+            ), close,
         )  # fmt: skip
         for call in on_start:
             call(started)
         return started
     except BaseException:
         checkpoint.release()
+        close()
         raise
+
+
+def _acquire(checkpoint: Checkpoint) -> None:
+    try:
+        checkpoint.acquire()
+    except OSError as error:
+        raise SetupError(
+            "NOT_WRITABLE",
+            f"checkpoint directory '{checkpoint.location}' cannot be written: {error.strerror}",
+            hint="give a checkpointLocation that this user may create and write",
+            location=checkpoint.location,
+        ) from error
+
+
+def _check_places(checkpoint: Checkpoint, sinks: Mapping[str, Sink]) -> None:
+    """A reader of a sink's directory takes every file below it for data, unless a name starts with _ or a dot."""
+    for sink in sinks.values():
+        path = getattr(sink, "path", None)
+        if path is None or not checkpoint.location.is_relative_to(path):
+            continue
+        between = checkpoint.location.relative_to(path).parts
+        if not any(part.startswith(("_", ".")) for part in between):
+            raise AnalysisError(
+                "CHECKPOINT_IN_SINK",
+                f"checkpoint '{checkpoint.location}' lies in the sink's directory '{path}', "
+                "where readers would take its files for data",
+                hint="put it beside the directory, or give it a name that starts with '_'",
+                path=path,
+            )
 
 
 def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Plan, list[Input]]:
@@ -138,6 +192,12 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     first = next(iter(streams.values()))
     used = _input_order(outputs)
     numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
+    wanted = _window_plan(options)
+    plan = build(numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted)
+    return plan, [found[key] for key in used]
+
+
+def _window_plan(options: Mapping[str, Any]) -> str:
     wanted = str(options.get("windowplan", "auto")).lower()
     if wanted not in ("auto", "panes", "wids"):
         raise AnalysisError(
@@ -145,8 +205,7 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
             f"windowPlan={wanted!r} is not known",
             hint='use "auto", "panes" or "wids"',
         )
-    plan = build(numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted)
-    return plan, [found[key] for key in used]
+    return wanted
 
 
 def _input_order(outputs: Sequence[Output]) -> list[int]:
@@ -160,7 +219,15 @@ def _input_order(outputs: Sequence[Output]) -> list[int]:
     return list(order)
 
 
-def _open(checkpoint: Checkpoint, plan: Plan, options: Mapping[str, Any]) -> str:
+def _stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
+    """The window plans of the query that a checkpoint belongs to; none if it is new."""
+    if not (checkpoint.root / "query.json").exists():
+        return {}
+    stored: dict[str, str] = checkpoint.open_query({})["plans"]
+    return stored
+
+
+def _open(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str:
     """Compare the query with the one the checkpoint belongs to; its id."""
     trees = describe([(o.name, o.node) for o in plan.outputs])
     sources = [[s.name, s.input] for s in plan.sources]
@@ -181,7 +248,10 @@ def _open(checkpoint: Checkpoint, plan: Plan, options: Mapping[str, Any]) -> str
             f"session: checkpoint {stored['settings']}, this session {settings} "
             "(spark.sql.ansi.enabled, spark.sql.session.timeZone)"
         )
-    changed = [op for op, p in plans.items() if stored["plans"].get(op, p) != p]
+    # Without state there is nothing that the plan could misread.
+    changed = [
+        op for op, p in plans.items() if stored["plans"].get(op, p) != p and holds_state(op, last)
+    ]
     if changed:
         problems.append(f"windowPlan: checkpoint {stored['plans']}, this query {plans}")
     if problems:
@@ -225,14 +295,10 @@ def _groups(options: Mapping[str, Any], spark: Any) -> int:
 def _settings(options: Mapping[str, Any]) -> Settings:
     default = Settings()
     return Settings(
-        memory=str(options.get("memory", default.memory)),
-        compact_runs=int(options.get("compactruns", default.compact_runs)),
-        compact_rows=int(options.get("compactrows", default.compact_rows)),
+        memory=memory(options, "memory", default.memory),
+        compact_runs=whole(options, "compactRuns", default.compact_runs),
+        compact_rows=whole(options, "compactRows", default.compact_rows),
     )
-
-
-def _flag(options: Mapping[str, Any], name: str) -> bool:
-    return str(options.get(name, "false")).lower() in ("true", "1")
 
 
 def _nothing() -> None:

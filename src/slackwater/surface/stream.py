@@ -23,7 +23,8 @@ from slackwater.model.node import (
 from slackwater.model.render import render
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, parse_span
-from slackwater.surface.windows import WindowSpec
+from slackwater.model.window import ByTuple, RowWindow, TimeWindow
+from slackwater.surface.windows import Windowing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
@@ -190,7 +191,7 @@ class Stream:
     ) -> tuple[tuple[TimeColumn, ...], tuple[tuple[str, str, int], ...]]:
         """Which output columns progress, in the order of the input's progressing columns."""
         span = (
-            self._node.window.range if isinstance(self._node, Aggregate) else self._window_range()
+            _range_of(self._node) if isinstance(self._node, Aggregate) else self._window_range()
         )
         order = [t.name for t in self._node.times]
         # Parts of a greatest or least count even where they alone do not progress.
@@ -233,7 +234,7 @@ class Stream:
         node: Node = self._node
         while node.children:
             if isinstance(node, Aggregate):
-                return node.window.range
+                return _range_of(node)
             node = node.children[0]
         return None
 
@@ -351,6 +352,7 @@ class Stream:
         memory: str | int | None = None,
         emit: str = "immediate",
         times: Sequence[str] | None = None,
+        deadline: Any = None,
     ) -> Stream:
         """Pairs of rows with equal keys that are near each other in time.
 
@@ -374,10 +376,13 @@ class Stream:
             ``"immediate"``, or ``"ordered"`` to have results in order of time.
         times
             The time column of each side, where not the first.
+        deadline
+            With ``memory``: how long a pair may wait for a pass over the rows on disk, such as ``"10 seconds"``;
+            ``"0 seconds"`` probes the disk in every batch.
         """
         from slackwater.surface.join import join_streams
 
-        return join_streams([self, other], on, within, how, where, memory, emit, times)
+        return join_streams([self, other], on, within, how, where, memory, emit, times, deadline)
 
     # ---- operators with state ----
     def dropDuplicates(
@@ -416,7 +421,7 @@ class Stream:
 
     orderBy = sort
 
-    def groupBy(self, *keys: Column | str | WindowSpec) -> GroupedStream:
+    def groupBy(self, *keys: Column | str | Windowing) -> GroupedStream:
         """Groups for ``agg``: any columns, and one window."""
         from slackwater.surface.grouped import GroupedStream
 
@@ -486,6 +491,12 @@ class Stream:
 
     def _text(self) -> str:
         return "\n".join(render(self._node, policies=True))
+
+
+def _range_of(node: Aggregate) -> int | None:
+    """Length of an aggregate's windows, where they all have the same."""
+    w = node.window
+    return w.range if isinstance(w, TimeWindow | RowWindow | ByTuple) else None
 
 
 def _kind_of(type: str) -> Any:

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.clock import Clock
 from slackwater.engine.handle import StreamingQuery
 from slackwater.errors import AnalysisError
-from slackwater.sinks.base import Sink
+from slackwater.sinks.base import Sink, check_format, check_types
 from slackwater.sinks.files import ParquetSink, TextSink
 from slackwater.sinks.others import ConsoleSink, ForeachSink, MemorySink, NoopSink, WriterSink
+from slackwater.surface.options import (
+    QUERY_OPTIONS,
+    check_name,
+    check_names,
+    check_trigger,
+    flag,
+    local_path,
+    whole,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from slackwater.surface.stream import Stream
 
-QUERY_OPTIONS = {
-    "checkpointlocation", "endofstream", "partitiongroups", "windowplan", "memory",
-    "compactruns", "compactrows",
-}  # fmt: skip
 FILE_FORMATS = ("json", "csv", "orc", "text", "avro", "xml")
 
 
@@ -89,13 +94,13 @@ class StreamWriter:
                 "trigger takes exactly one setting",
                 hint="e.g. trigger(availableNow=True)",
             )
+        check_trigger(chosen)
         self._trigger = chosen
         return self
 
     def queryName(self, queryName: str) -> StreamWriter:
         """The output's name: of the query, and of the view of a memory sink."""
-        if not queryName:
-            raise AnalysisError("BAD_OPTION", "queryName is empty", hint="give a name")
+        check_name(queryName)
         self._name = queryName
         return self
 
@@ -136,15 +141,17 @@ class StreamWriter:
 
     def _sink(self, name: str) -> Sink:
         fields = self._stream._node.schema
-        options = {
-            k: v for k, v in self._options.items() if k.lower() not in {*QUERY_OPTIONS, "path"}
-        }
+        own = {"path", *(k.lower() for k in QUERY_OPTIONS)}
+        options = {k: v for k, v in self._options.items() if k.lower() not in own}
         path = self._option("path")
         if self._function is not None:
+            check_names(self._options, "foreachBatch")
             return ForeachSink(name, fields, self._function)
         if self._table is not None:
+            check_names(self._options, self._format or "table")
             return WriterSink(name, fields, self._format, options, self._table, self._partition_by)
         kind = self._format or "parquet"
+        check_names(self._options, kind)
         if kind == "memory":
             if self._name is None:
                 raise AnalysisError(
@@ -154,8 +161,8 @@ class StreamWriter:
                 )
             return MemorySink(name, fields)
         if kind == "console":
-            truncate = options.get("truncate", "true") == "true"
-            return ConsoleSink(name, fields, int(options.get("numRows", "20")), truncate)
+            lower = {"truncate": "true", **{k.lower(): v for k, v in options.items()}}
+            return ConsoleSink(name, fields, whole(lower, "numRows", 20), flag(lower, "truncate"))
         if kind == "noop":
             return NoopSink(name, fields)
         if kind == "parquet" or kind in FILE_FORMATS:
@@ -165,9 +172,13 @@ class StreamWriter:
                     f"a {kind} sink needs a directory",
                     hint='add .option("path", "...") or .start("...")',
                 )
+            path = local_path(path, f"the path of a {kind} sink")
             if kind == "parquet":
                 return ParquetSink(name, fields, path, self._partition_by)
+            check_format(self._stream._spark, kind)
+            check_types(fields, self._partition_by, kind)
             return TextSink(name, fields, path, kind, options, self._partition_by)
+        check_format(self._stream._spark, kind)
         if path is not None:
             options["path"] = path
         return WriterSink(name, fields, kind, options, None, self._partition_by)

@@ -6,15 +6,24 @@ Times are int64 here, timestamps as microseconds. One task, one group of buckets
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.engine.plan import Operator
+from slackwater.engine.program import Arrival
+from slackwater.engine.punctuation import column_origin
 from slackwater.errors import AnalysisError, LateRowError
 from slackwater.kernels import aggregate, dedup, sort
-from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.kernels.aggregate import AggregateSpec, partial_select
+from slackwater.kernels.by_tuple import hidden
 from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.counting import counted_rows, counted_select
+from slackwater.kernels.group_close import is_closed
+from slackwater.kernels.pattern_match import matching
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import (
@@ -29,6 +38,7 @@ from slackwater.model.node import (
     Union,
 )
 from slackwater.model.schema import Expr, Field
+from slackwater.model.window import ByTuple, SessionWindow, TimeWindow
 from slackwater.semantics.bounds import START, propagate, topological
 from slackwater.semantics.lateness import (
     dedup_frontier,
@@ -37,10 +47,14 @@ from slackwater.semantics.lateness import (
     late_by,
     late_row_error,
     reason,
-    window_chains,
+    window_readers,
 )
+from slackwater.semantics.pattern_rules import closing, plain_column, propagate_patterns
+from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import advance, guard_limit, initial_state, resolve_source
-from slackwater.semantics.window_ids import extent, last_complete, windows_missed
+from slackwater.semantics.window_ids import last_complete, wid_range
+from slackwater.semantics.windows import extents, missed, needs_rows, plan_of
+from slackwater.testing.program_machine import ProgramMachine
 from slackwater.testing.summaries import is_punctuation, summarize
 from slackwater.testing.transcripts import Observed, Transcript
 
@@ -80,7 +94,12 @@ class KernelMachine:
         self.settings = {n: resolve_source(s) for n, s in self.sources.items()}
         self.states = {n: initial_state(s) for n, s in self.sources.items()}
         self.kept: dict[int, pa.Table] = {}
+        self.programs: dict[int, ProgramMachine] = {}
         self.before = propagate(self.nodes, {n: s.bounds for n, s in self.states.items()})
+        # Patterns of every node before and after the batch that is running.
+        self.groupwise = any(s.patterns for found in self.settings.values() for s in found)
+        self.said: list[Patterns] = [() for _ in self.nodes]
+        self.says: list[Patterns] = self.said
         for node in self.nodes:
             if isinstance(node, Aggregate) and node.emit_empty:
                 raise AnalysisError(
@@ -105,6 +124,8 @@ class KernelMachine:
                 if isinstance(node, Source) and node.name == name:
                     tables[id(node)] = _table(node, data, outs)
         after = propagate(self.nodes, {n: s.bounds for n, s in states.items()})
+        said = {n: s.patterns for n, s in states.items()}
+        self.says = propagate_patterns(self.nodes, after, said)
         for node in self.nodes:
             if isinstance(node, Late):
                 tables[id(node)] = _table(node, late[node.source.name], None)
@@ -112,10 +133,15 @@ class KernelMachine:
                 inputs = [tables[id(c)] for c in node.children]
                 tables[id(node)] = self._run(node, inputs, after)
         found = {
-            name: _rows(node, _entering(tables[id(node)], node.times[0].name))
+            name: _rows(
+                node,
+                _entering(tables[id(node)], node.times[0].name)
+                if node.times
+                else tables[id(node)],
+            )
             for name, node in self.outputs.items()
         }
-        self.states, self.before = states, after
+        self.states, self.before, self.said = states, after, self.says
         return Observed(found, late, {n: s.bounds for n, s in states.items()})
 
     def _judge(
@@ -130,6 +156,11 @@ class KernelMachine:
                 bound, limit = self.states[source.name].bounds[s.column], guard_limit(s, now)
                 time = row.get(s.column)
                 why = reason(time, bound, limit, side=s.future == "side")
+                broken = [p for p in self.states[source.name].patterns if p.matches(row)]
+                if why is None and broken:
+                    why, bound = "late", START
+                if why == "late":
+                    bound = max([bound, *limits(broken, s.column)])
                 if why is None:
                     continue
                 if why == "late" and source.late == "raise":
@@ -142,20 +173,33 @@ class KernelMachine:
                         {
                             **row,
                             "_late_reason": why,
-                            "_late_by": late_by(time, bound, limit, why),
+                            "_late_by": None
+                            if why == "late" and bound <= START
+                            else late_by(time, bound, limit, why),
                             "_late_bound": None if bound <= START else bound,
-                            "_late_windows": self._missed(source, s.column, time, bound),
+                            "_late_windows": self._missed(source, s.column, row),
                         }
                     )
             outs.append(frozenset(out))
         return late, outs
 
-    def _missed(self, source: Source, column: str, time: int | None, bound: int) -> int:
+    def _missed(self, source: Source, column: str, row: Row) -> int:
+        time = row.get(column)
         if time is None:
             return 0
-        chains = window_chains(list(self.outputs.values()), source, column)
-        firsts = {(c[0].range, c[0].slide, c[0].origin): c[0] for c in chains}
-        return sum(windows_missed(time, last_complete(bound, w), w) for w in firsts.values())
+        total = 0
+        for node, moved in window_readers(list(self.outputs.values()), source, column):
+            child = next(i for i, n in enumerate(self.nodes) if n is node.child)
+            bound = self.before[child][node.window.on]
+            ticks = np.array([time + moved], np.int64)
+            count = int(missed(ticks, bound, node.window)[0])
+            if isinstance(node.window, TimeWindow) and self.said[child]:
+                found = closing(node, self.said[child], bound)
+                wids = np.arange(*wid_range(time + moved, node.window), dtype=np.int64)
+                keys = [_column(source, row, node, k.expr, len(wids)) for k in node.keys]
+                count = int(is_closed(node.window, found, keys, wids).sum())
+            total += count
+        return total
 
     def _run(
         self,
@@ -175,17 +219,22 @@ class KernelMachine:
         child = next(i for i, n in enumerate(self.nodes) if n is node.children[0])
         if isinstance(node, Aggregate):
             on = node.window.on
-            return self._aggregate(node, inputs[0], self.before[child][on], after[child][on])
+            bounds = (self.before[child][on], after[child][on])
+            return self._aggregate(node, inputs[0], *bounds, child)
         if isinstance(node, Dedup):
-            return self._dedup(node, inputs[0], self.before[child][node.on])
+            usable = [p for p in self.said[child] if set(p.columns) <= set(node.subset)]
+            return self._dedup(node, inputs[0], self.before[child][node.on], tuple(usable))
         assert isinstance(node, Sort)
         return self._sort(node, inputs[0], self.before[child][node.on], after[child][node.on])
 
-    def _aggregate(self, node: Aggregate, table: pa.Table, old: int, new: int) -> pa.Table:
+    def _aggregate(
+        self, node: Aggregate, table: pa.Table, old: int, new: int, child: int
+    ) -> pa.Table:
         keys = tuple(Field(k.name, _plain(k.expr.type)) for k in node.keys)
-        primitives = tuple(
-            Primitive(p.name, p.function, p.args, _plain(p.type)) for p in node.primitives
-        )
+        primitives = tuple(replace(p, type=_plain(p.type)) for p in node.primitives)
+        if not isinstance(node.window, TimeWindow) or self.groupwise:
+            patterns = (self.said[child], self.says[child])
+            return self._by_program(node, keys, primitives, table, (old, new, *patterns))
         spec = AggregateSpec(keys, node.window, primitives, self.plan, True)
         sql = aggregate.partial_select(
             spec, [str(k.expr.duck) for k in node.keys], _ticks(node.child, node.window.on), "t"
@@ -199,12 +248,44 @@ class KernelMachine:
         self.kept[id(node)] = stored.filter(pc.greater_equal(stored["_pane"], first))
         return self._presented(node, done.output)
 
+    def _by_program(
+        self,
+        node: Aggregate,
+        keys: tuple[Field, ...],
+        primitives: tuple[Primitive, ...],
+        table: pa.Table,
+        progress: tuple[int, int, Patterns, Patterns],
+    ) -> pa.Table:
+        """A type of window with a program of its own; ``progress`` is the end of an `Arrival`."""
+        w = node.window
+        extra = hidden(w) if isinstance(w, ByTuple) else ()
+        spec = AggregateSpec(keys, w, primitives, plan_of(w, self.plan), True, extra)
+        if id(node) not in self.programs:
+            fields = tuple(replace(f, type=_plain(f.type)) for f in node.schema)
+            operator = Operator("", replace(node, schema=fields, primitives=primitives), 1, spec)
+            self.programs[id(node)] = ProgramMachine(operator)
+        texts, ticks = [str(k.expr.duck) for k in node.keys], _ticks(node.child, w.on)
+        rows = _entering(table, w.on)
+        if needs_rows(w):
+            fresh = counted_rows(_sql(counted_select(spec, texts, ticks, "t"), rows), spec)
+        else:
+            fresh = aggregate.partials(_sql(partial_select(spec, texts, ticks, "t"), rows), spec)
+        # Two halves, as from two tasks, in the wrong order.
+        half = fresh.num_rows // 2
+        halves = [fresh.slice(half), fresh.slice(0, half)]
+        output = self.programs[id(node)].step([Arrival(halves, *progress)])
+        items = [quote(k.name) for k in node.keys]
+        items += [] if isinstance(w, SessionWindow) else [quote("wid")]
+        items += [quote("window"), f"false AS {_flag('window')}"]
+        items += [f"{_cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
+        return _numbered(_sql(f"SELECT {', '.join(items)} FROM t", output))
+
     def _presented(self, node: Aggregate, output: pa.Table) -> pa.Table:
         """The output with the user's columns, computed from the primitives."""
         names = {f"_k{i}": k.name for i, k in enumerate(node.keys)}
         output = output.rename_columns([names.get(c, c) for c in output.column_names])
         wids = output["_wid"].combine_chunks()
-        starts, ends = extent(wids.to_numpy(), node.window)
+        starts, ends = extents(wids.to_numpy(), node.window)
         window = pa.StructArray.from_arrays([pa.array(starts), pa.array(ends)], ["start", "end"])
         output = output.append_column("_window", window)
         items = [f"{quote(k.name)}" for k in node.keys]
@@ -212,8 +293,10 @@ class KernelMachine:
         items += [f"{_cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
         return _numbered(_sql(f"SELECT {', '.join(items)} FROM t ORDER BY _wid", output))
 
-    def _dedup(self, node: Dedup, table: pa.Table, old: int) -> pa.Table:
+    def _dedup(self, node: Dedup, table: pa.Table, old: int, usable: Patterns) -> pa.Table:
         rows = _timed(node.child, _entering(table, node.on), node.on)
+        if usable and rows.num_rows:
+            rows = rows.filter(pa.array(~matching(usable, rows, node.on)[0]))
         empty = rows.schema.empty_table().select([*node.subset, "_time"])
         stored = self.kept.get(id(node), empty)
         done = dedup.step(
@@ -244,6 +327,19 @@ def _table(node: Node, rows: Sequence[Row], outs: Sequence[frozenset[str]] | Non
         flags = [t.name in o for o in outs] if outs is not None else [False] * len(rows)
         columns[f"_out:{t.name}"] = pa.array(flags, pa.bool_())
     return _numbered(pa.table(columns))
+
+
+def limits(patterns: Sequence[Pattern], column: str) -> list[int]:
+    """Ends of the tests "``column`` below v"."""
+    tests = [p.test(column) for p in patterns]
+    return [t.limit for t in tests if t is not None and isinstance(t.limit, int)]
+
+
+def _column(source: Source, row: Row, node: Aggregate, key: Expr, count: int) -> pa.ChunkedArray:
+    """A late row's group column as often as asked; null where it is not just a column of the source."""
+    name = column_origin(node.child, plain_column(key) or "", source)
+    values = [None if name is None else row.get(name)] * count
+    return pa.chunked_array([pa.array(values, arrow_type(_plain(key.type)))])
 
 
 def _united(node: Union, inputs: Sequence[pa.Table]) -> pa.Table:

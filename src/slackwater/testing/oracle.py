@@ -23,12 +23,14 @@ from slackwater.model.node import (
     Source,
     Union,
 )
-from slackwater.model.window import TimeWindow
+from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics.limits import END, START
 from slackwater.testing.expressions import compile_expression
 from slackwater.testing.oracle_aggregates import aggregate
+from slackwater.testing.oracle_patterns import Exclusions, input_row, limits
 from slackwater.testing.oracle_progress import History, bound
 from slackwater.testing.oracle_types import Item, Row, StepResult, Window
+from slackwater.testing.oracle_window_types import Came, bound_of_results, closed_to, completed
 from slackwater.testing.oracle_windows import (
     end_of,
     first_not_reached,
@@ -80,6 +82,9 @@ class Oracle:
         # By id of a node: all that ever came out, and the bounds after each step.
         self._items: dict[int, list[Item]] = {id(n): [] for n in self.nodes}
         self._bounds: dict[int, list[dict[str, int]]] = {id(n): [] for n in self.nodes}
+        self._exclusions = Exclusions(
+            self._sources, lambda node, steps: self._bounds[id(node)][steps - 1]
+        )
         self._late_rows: dict[str, list[Row]] = {}
         self._late: dict[str, dict[str, int]] = {}
         self._dropped = 0
@@ -153,7 +158,8 @@ class Oracle:
                     continue
                 for time in history.source.times:
                     value, b = row.get(time.name), self._source_bound(history.source, time.name)
-                    if value is not None and value < b:
+                    broken = self._exclusions.broken(history.source, row, self.steps)
+                    if value is not None and (value < b or broken):
                         raise LateRowError(
                             "LATE_ROW",
                             f"stream '{name}': late on '{time.name}': {dict(row)}",
@@ -178,13 +184,15 @@ class Oracle:
             if reasons:
                 column, (why, by) = next(iter(reasons.items()))
                 b = self._source_bound(source, column)
+                if why == "late":
+                    b = START if by is None else a.row[column] + by
                 self._late_rows[name].append(
                     {
                         **a.row,
                         "_late_reason": why,
                         "_late_by": by,
                         "_late_bound": None if b <= START else b,
-                        "_late_windows": self._missed(source, column, a.row[column], b),
+                        "_late_windows": self._missed(source, column, a.row),
                     }
                 )
         self._late[name] = counts
@@ -202,21 +210,38 @@ class Oracle:
                 found[time.name] = ("null_time", None)
             elif policy.future == "side" and limit is not None and value > limit:
                 found[time.name] = ("future", value - limit)
-            elif value < b:
-                found[time.name] = ("late", b - value)
+            else:
+                ends = [b] if value < b else []
+                broken = self._exclusions.broken(history.source, row, self.steps)
+                if broken:
+                    ends += limits(history, row, time.name, self.steps)
+                if ends or broken:
+                    found[time.name] = ("late", max(ends) - value if ends else None)
         return found
 
-    def _missed(self, source: Source, column: str, value: int | None, b: int) -> int:
-        """How many windows of the aggregates that read the column directly were closed to the row."""
-        if value is None:
-            return 0
-        seen: set[TimeWindow] = set()
+    def _missed(self, source: Source, column: str, row: Mapping[str, Any]) -> int:
+        """How many windows of the aggregates that read the column directly were closed to the row.
+
+        A window is closed by the bound of the aggregate's input, which behind a union is the least of
+        several.
+        """
+        missed, value = 0, row.get(column)
         for node in self.nodes:
-            if isinstance(node, Aggregate):
-                for moved in shifts(node.child, node.window.on, source.name, column):
-                    w = node.window
-                    seen.add(TimeWindow(w.range, w.slide, w.origin - moved, ""))
-        return sum(end_of(wid, w) <= b for w in seen for wid in windows_holding(value, w))
+            if value is None or not isinstance(node, Aggregate):
+                continue
+            w, b = node.window, self._before(node.child, node.window.on)
+            for moved in set(shifts(node.child, w.on, source.name, column)):
+                if not isinstance(w, TimeWindow):
+                    missed += closed_to(value + moved, b, w)
+                    continue
+                wids = windows_holding(value + moved, w)
+                if self._exclusions.any:
+                    given = input_row(node.child, source, row)
+                    key = tuple(compile_expression(k.expr.sql)(given) for k in node.keys)
+                    missed += sum(self._shut(node, wid, key, self.steps) for wid in wids)
+                else:
+                    missed += sum(end_of(wid, w) <= b for wid in wids)
+        return missed
 
     # --- bounds ------------------------------------------------------------------------------------
 
@@ -243,6 +268,8 @@ class Oracle:
             }
         if isinstance(node, Aggregate):
             v = below[0][node.window.on]
+            if not isinstance(node.window, TimeWindow):
+                return {_first(node): bound_of_results(v, node.window)}
             if v in (START, END):
                 return {_first(node): v}
             return {_first(node): end_of(first_not_reached(v, node.window), node.window) - 1}
@@ -269,6 +296,8 @@ class Oracle:
         if isinstance(node, Sort):
             return self._sorted(node)
         if isinstance(node, Aggregate):
+            if not isinstance(node.window, TimeWindow):
+                return self._completed(node)
             return self._closed_windows(node)
         raise AnalysisError(
             "UNKNOWN_OPERATOR", f"the oracle does not know {type(node).__name__}", hint="teach it"
@@ -318,7 +347,11 @@ class Oracle:
         new: list[Item] = []
         arriving = [i for i in self._arriving(node.child) if node.on not in i.kept_out]
         for item in sorted(arriving, key=lambda i: time_of(i.row, node.on)):
-            if time_of(item.row, node.on) < frontier:
+            subset = {c: item.row[c] for c in node.subset}
+            gone = self._exclusions.any and self._exclusions.excluded(
+                node.child, subset, self.steps
+            )
+            if time_of(item.row, node.on) < frontier or gone:
                 self._dropped += 1
             elif not any(self._repeats(node, item.row, k.row) for k in kept):
                 kept.append(item)
@@ -349,8 +382,54 @@ class Oracle:
         leaving.sort(key=lambda i: time_of(i.row, node.on))
         return [Item(i.row, self.steps, i.kept_out) for i in leaving]
 
+    def _completed(self, node: Aggregate) -> list[Item]:
+        """Results of the types of windows that have definitions of their own."""
+        w, child = node.window, node.child
+        keys = [compile_expression(k.expr.sql) for k in node.keys]
+        bounds = [b[w.on] for b in self._bounds[id(child)]]
+        came = [
+            Came(
+                i.row,
+                time_of(i.row, w.on),
+                tuple(_hashable(k(i.row)) for k in keys),
+                i.step,
+                bounds[i.step - 1] if i.step else START,
+            )
+            for i in self._items[id(child)]
+            if w.on not in i.kept_out
+        ]
+        names = [k.name for k in node.keys]
+        found = []
+        for group, ended in self._ended_groups(node, came):
+            # For a group that punctuation has ended, the stream has.
+            own = [END if e else b for e, b in zip(ended, bounds, strict=True)]
+            open_ones = [c for c in group if not (c.step and ended[c.step - 1])]
+            found += completed(w, open_ones, own, names)
+        return [
+            Item(self._result(node, f.wid, f.extent, f.key, f.rows), self.steps) for f in found
+        ]
+
+    def _ended_groups(
+        self, node: Aggregate, came: list[Came]
+    ) -> list[tuple[list[Came], list[bool]]]:
+        """Rows that are in windows together, and after which steps punctuation had ended them."""
+        steps = range(1, self.steps + 2)
+        if not self._exclusions.any:
+            return [(came, [False for _ in steps])]
+        per = node.window.per if isinstance(node.window, RowWindow) else None
+        groups: dict[tuple[Any, ...], list[Came]] = {}
+        for c in came:
+            named = zip(node.keys, c.key, strict=True)
+            part = tuple((k.name, v) for k, v in named if per is None or k.name in per)
+            groups.setdefault(part, []).append(c)
+        return [
+            (rows, [self._exclusions.ended(node, dict(part), n) for n in steps])
+            for part, rows in groups.items()
+        ]
+
     def _closed_windows(self, node: Aggregate) -> list[Item]:
         w = node.window
+        assert isinstance(w, TimeWindow)
         before, after = self._before(node.child, w.on), self._bounds[id(node.child)][-1][w.on]
         groups: dict[tuple[int, tuple[Any, ...]], list[Row]] = {}
         keys = [compile_expression(k.expr.sql) for k in node.keys]
@@ -372,16 +451,37 @@ class Oracle:
         items = []
         for (wid, key), rows in sorted(groups.items(), key=lambda g: g[0][0]):
             # Closed by this step's bound, and not by an earlier one.
-            if before < end_of(wid, w) and end_of(wid, w) <= after:
-                items.append(Item(self._result(node, wid, key, rows), self.steps))
+            now = before < end_of(wid, w) and end_of(wid, w) <= after
+            if self._exclusions.any:
+                now = not self._shut(node, wid, key, self.steps)
+                now = now and self._shut(node, wid, key, self.steps + 1)
+            if now:
+                extent = Window(end_of(wid, w) - w.range, end_of(wid, w))
+                items.append(Item(self._result(node, wid, extent, key, rows), self.steps))
         return items
 
-    def _result(self, node: Aggregate, wid: int, key: tuple[Any, ...], rows: list[Row]) -> Row:
-        w = node.window
+    def _shut(self, node: Aggregate, wid: int, key: tuple[Any, ...], steps: int) -> bool:
+        """Whether a group's window is closed after so many steps, by punctuation of any kind."""
+        assert isinstance(node.window, TimeWindow)
+        if not steps or node.emit_empty:
+            bound = self._bounds[id(node.child)][steps - 1][node.window.on] if steps else START
+            return end_of(wid, node.window) <= bound
+        named = {k.name: v for k, v in zip(node.keys, key, strict=True)}
+        return self._exclusions.closed(node, named, wid, steps)
+
+    def _result(
+        self,
+        node: Aggregate,
+        wid: int | None,
+        extent: Window,
+        key: tuple[Any, ...],
+        rows: list[Row],
+    ) -> Row:
         row: Row = {k.name: v for k, v in zip(node.keys, key, strict=True)}
         values = {**row, **{p.name: aggregate(p, rows) for p in node.primitives}}
-        row["wid"] = wid
-        row["window"] = Window(end_of(wid, w) - w.range, end_of(wid, w))
+        if wid is not None:
+            row["wid"] = wid
+        row["window"] = extent
         for out in node.outputs:
             row[out.name] = compile_expression(out.expr.sql)(values)
         return row

@@ -14,6 +14,7 @@ from slackwater.model.node import Source
 from slackwater.model.policy import (
     DEFAULT_FUTURE_GUARD,
     BoundedDelay,
+    BoundedLatency,
     BoundedRows,
     MaxDelay,
     Ordered,
@@ -57,6 +58,15 @@ class History:
             for p in self.source.policies
         )
 
+    def punctuated(self, row: Mapping[str, Any], time: TimeColumn, policy: Punctuated) -> int | None:
+        """The bound that a row gives on a column, or None."""
+        value = row.get(policy.column)
+        if not isinstance(value, Mapping):
+            return value
+        from slackwater.testing.oracle_patterns import linear
+
+        return linear(self.source, time, value)
+
     def partition(self, row: Mapping[str, Any]) -> str:
         """Name of the partition that a row is from."""
         if self.source.partition is None:
@@ -86,6 +96,11 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
     if history.ended:
         return END
     now = history.clock[-1]
+    if isinstance(policy, BoundedLatency):
+        if now is None or time.unit is None:
+            return before
+        delay = parse_span(policy.delay, time, what="delay", positive=False)
+        return max(before, _stepped(now // time.unit - delay, time, policy) or 0)
     wait = None if policy.idle is None else parse_duration(policy.idle)
     spoke: dict[str, list[Arrival]] = {}
     for a in history.arrivals:
@@ -116,7 +131,8 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
             (_own_delay(history, time, policy, rows) for rows in spoke.values()),
             default=_own_delay(history, time, policy, []),
         )
-        return max(before, now // time.unit - -(-wait // time.unit) - behind)
+        reach = now // time.unit - -(-wait // time.unit) - behind
+        return max(before, _stepped(reach, time, policy) or 0)
     own = {n: _own_bound(history, time, policy, spoke.get(n, [])) for n in awake if n is not None}
     if any(n is None for n in awake):
         return before
@@ -132,18 +148,29 @@ def _own_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]
     best = START
     for step in range(len(h.clock)):
         so_far = [a for a in rows if a.step <= step]
-        found = _policy_bound(h, time, policy, so_far)
+        found = _stepped(_policy_bound(h, time, policy, so_far), time, policy)
         best = best if found is None else max(best, found)
     return best
 
 
+def _stepped(v: int | None, time: TimeColumn, policy: Policy) -> int | None:
+    """The greatest multiple of the policy's step that is not above, found by trying."""
+    if v is None or policy.step is None:
+        return v
+    step = parse_span(policy.step, time, what="step")
+    return max(k for k in range(v - step + 1, v + 1) if k % step == 0) if step < 10_000 else v - v % step
+
+
 def _policy_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]) -> int | None:
     """What the policy says of exactly these arrivals."""
+    if isinstance(policy, BoundedLatency):
+        return None
     if isinstance(policy, Punctuated):
         values = [
             v
             for a in rows
-            if h.plausible(v := a.row.get(policy.column), time, policy, a.step) and v is not None
+            if h.plausible(v := h.punctuated(a.row, time, policy), time, policy, a.step)
+            and v is not None
         ]
         return max(values, default=None)
     times = _times(h, time, policy, rows)

@@ -27,7 +27,8 @@ from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
 from slackwater.surface.stream import Stream
-from slackwater.testing.transcript_query import listed
+from slackwater.testing.custom_windows import CUSTOM
+from slackwater.testing.transcript_windows import listed
 from slackwater.testing.transcripts import Observed, Step, Transcript
 
 if TYPE_CHECKING:
@@ -284,18 +285,30 @@ class _Surface:
         elif "sort" in step:
             made = s.sort(step["sort"] if isinstance(step["sort"], str) else None)
         else:
-            w = step["window"]
-            window = sw.window(
-                w["range"],
-                w.get("slide"),
-                origin=w.get("origin"),
-                on=w.get("time"),
-                emitEmpty=bool(step.get("emit_empty", False)),
-            )
-            keys = _named(step.get("by", []))
-            made = s.groupBy(*keys, window).agg(*_named(step["agg"]))
+            keys: list[Any] = list(_named(step.get("by", [])))
+            if "window" in step:
+                keys.append(_window(step["window"], bool(step.get("emit_empty", False))))
+            made = s.groupBy(*keys).agg(*_named(step["agg"]))
         assert isinstance(made, Stream)
         return made
+
+
+def _window(w: Mapping[str, Any], empty: bool) -> Any:
+    """A window as a call of the public surface."""
+    on = w.get("time")
+    if "rows" in w:
+        return sw.rows(w["rows"], w.get("slide"), per=w.get("per"), at=w.get("at", "source"), on=on)
+    if "landmark" in w:
+        return sw.landmark(w["landmark"], w["origin"], on=on)
+    if "by_tuple" in w:
+        over = w.get("over", "arrival")
+        return sw.byTuple(w["by_tuple"], w.get("every", 1), over=over, on=on)
+    if "session" in w:
+        return sw.sessionWindow(w["session"], on=on)
+    if "custom" in w:
+        made = CUSTOM[w["custom"]]("")
+        return sw.customWindow(made.windows, made.extent, made.wids, name=made.name, on=on)
+    return sw.window(w["range"], w.get("slide"), origin=w.get("origin"), on=on, emitEmpty=empty)
 
 
 def _named(spec: Any) -> list[str]:
@@ -307,6 +320,8 @@ def _named(spec: Any) -> list[str]:
 def _array(values: list[Any], type: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(type):
         return pa.array(values, pa.int64()).cast(pa.timestamp("us")).cast(type)
+    if pa.types.is_map(type):
+        return pa.array([None if v is None else list(v.items()) for v in values], type)
     return pa.array(values, type)
 
 

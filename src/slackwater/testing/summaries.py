@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.model.node import Source
+from slackwater.semantics.pattern_text import pattern_of
+from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import (
     PartitionSummary,
     Settings,
@@ -14,6 +16,7 @@ from slackwater.semantics.progress import (
     SourceSummary,
     guard_limit,
 )
+from slackwater.semantics.source_patterns import linear_limit, plausible
 from slackwater.semantics.summary import Order, cut_tail, greatest
 
 Row = Mapping[str, Any]
@@ -41,7 +44,7 @@ def summarize(
     data = [r for r in rows if not is_punctuation(r, settings)]
     columns = {
         s.column: {
-            name: _partition(source, settings, s, part, guard_limit(s, now))
+            name: _partition(source, settings, s, part, now)
             for name, part in by.items()
         }
         for s in settings
@@ -49,9 +52,12 @@ def summarize(
     late, null_time = {}, {}
     for s in settings:
         times = [r.get(s.column) for r in data]
+        bound = state.columns[s.column].bound
         late[s.column] = sum(
-            t is not None and t < state.columns[s.column].bound and not _aside(s, t, now)
-            for t in times
+            t is not None
+            and (t < bound or any(p.matches(r) for p in state.patterns))
+            and not _aside(s, t, now)
+            for r, t in zip(data, times, strict=True)
         )
         null_time[s.column] = sum(t is None for t in times)
     orders: dict[str, Order] = {}
@@ -62,7 +68,36 @@ def summarize(
             before = state.orders.get(name)
             violations += sum(before is not None and p <= before for p in places)
             orders[name] = max(places)
-    return SourceSummary(columns, len(data), late, null_time, violations, orders)
+    said = {name: _patterns(source, settings, part, now)[0] for name, part in by.items()}
+    return SourceSummary(columns, len(data), late, null_time, violations, orders, said)
+
+
+def _patterns(
+    source: Source,
+    settings: Sequence[Settings],
+    rows: Sequence[Row],
+    now: int | None,
+    on: Settings | None = None,
+) -> tuple[Patterns, list[int], int]:
+    """Patterns that are more than bounds; the bounds on column ``on``, and how many were implausible."""
+    types = {f.name: f.type for f in source.schema}
+    mine = [s for s in settings if s.patterns]
+    found: list[Pattern] = []
+    bounds: list[int] = []
+    implausible = 0
+    for column in dict.fromkeys(s.punctuation for s in mine):
+        for row in rows:
+            if row.get(column) is None:
+                continue
+            p = pattern_of({c: (t["op"], t["value"]) for c, t in row[column].items()}, types)
+            odd = [s for s in mine if not plausible(p, s, now)]
+            if odd:
+                implausible += on == odd[0]
+                continue
+            linear = {s.column: v for s in mine if (v := linear_limit(p, s)) is not None}
+            bounds += [v for c, v in linear.items() if on is not None and c == on.column]
+            found += [] if linear else [p]
+    return tuple(found), bounds, implausible
 
 
 def _aside(s: Settings, time: int, now: int | None) -> bool:
@@ -75,15 +110,20 @@ def _partition(
     all_settings: Sequence[Settings],
     s: Settings,
     rows: list[Row],
-    limit: int | None,
+    now: int | None,
 ) -> PartitionSummary:
-    def plausible(v: int | None) -> bool:
+    limit = guard_limit(s, now)
+
+    def good_time(v: int | None) -> bool:
         return v is not None and (limit is None or v <= limit)
 
     timed = [r for r in rows if not is_punctuation(r, all_settings) and r.get(s.column) is not None]
-    good = [r for r in timed if plausible(r[s.column])]
+    good = [r for r in timed if good_time(r[s.column])]
     times: list[int] = [r[s.column] for r in good]
     puncts = [v for r in rows if s.punctuation and (v := r.get(s.punctuation)) is not None]
+    implausible = 0
+    if s.patterns:
+        puncts, implausible = _patterns(source, all_settings, rows, now, s)[1:]
     delay = delay_time = None
     tail: tuple[Order, ...] = ()
     rest_hi = None
@@ -100,8 +140,8 @@ def _partition(
         len(rows),
         max(times, default=None),
         min(times, default=None),
-        len(timed) - len(good) + sum(not plausible(v) for v in puncts),
-        max((v for v in puncts if plausible(v)), default=None),
+        len(timed) - len(good) + sum(not good_time(v) for v in puncts) + implausible,
+        max((v for v in puncts if good_time(v)), default=None),
         delay,
         delay_time,
         tail,

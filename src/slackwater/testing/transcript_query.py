@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from slackwater.errors import AnalysisError
-from slackwater.model.aggregate import PRIMITIVES, Primitive
+from slackwater.model.aggregate import Primitive
 from slackwater.model.node import (
     LATE_FIELDS,
     Aggregate,
@@ -22,6 +23,7 @@ from slackwater.model.node import (
 )
 from slackwater.model.policy import (
     BoundedDelay,
+    BoundedLatency,
     BoundedRows,
     MaxDelay,
     Ordered,
@@ -29,15 +31,15 @@ from slackwater.model.policy import (
     Punctuated,
 )
 from slackwater.model.schema import Expr, Field, Named
-from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
-from slackwater.model.window import TimeWindow
+from slackwater.model.time import TimeColumn, parse_duration, parse_span
+from slackwater.model.window import RowWindow, SessionWindow, all_time
 from slackwater.testing.expressions import compile_expression, to_duck
+from slackwater.testing.transcript_aggregates import cut_calls
+from slackwater.testing.transcript_windows import bad, build_window, listed, time_column
 
+PATTERN = "map<string,struct<op:string,value:string>>"
 _SAMPLES = {"bigint": 1, "double": 1.0, "string": "a", "boolean": True, "timestamp": 1}
 _TYPES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
-_CALL = re.compile(
-    rf"\b({'|'.join(sorted(PRIMITIVES, key=len, reverse=True))})\s*\(", re.IGNORECASE
-)
 _MOVED = re.compile(r"^`?(\w+)`?\s*([+-])\s*(\d+)$")
 _COLUMN = re.compile(r"^`?(\w+)`?$")
 _FIELD = re.compile(r"^`?(\w+)`?\.`?(start|end)`?$")
@@ -50,7 +52,7 @@ def build_source(name: str, spec: Mapping[str, Any]) -> Source:
     }  # fmt: skip
     if unknown := set(spec) - known:
         raise bad(f"stream '{name}': unknown {sorted(unknown)}", f"use: {sorted(known)}")
-    columns = {c: str(t) for c, t in spec["columns"].items()}
+    columns = {c: PATTERN if t == "pattern" else str(t) for c, t in spec["columns"].items()}
     names = listed(spec["time"])
     unit = None
     if "unit" in spec:
@@ -92,10 +94,12 @@ def policy(spec: Any) -> Policy:
         made = BoundedRows(rows=options["bounded_rows"])
     elif "punctuated" in options:
         made = Punctuated(column=options["punctuated"], data=bool(options.get("data")))
+    elif "bounded_latency" in options:
+        made = BoundedLatency(delay=options["bounded_latency"])
     else:
         raise bad(
             f"progress {spec!r} is not known",
-            "use ordered, max_delay, bounded_delay, bounded_rows or punctuated",
+            "use ordered, max_delay, bounded_delay, bounded_rows, bounded_latency or punctuated",
         )
     if "idle_after" in options:
         made = made.idleAfter(options["idle_after"])
@@ -103,6 +107,8 @@ def policy(spec: Any) -> Policy:
         made = made.futureGuard(options["future_guard"], future=options.get("future", "keep"))
     if "lag_limit" in options:
         made = made.lagLimit(options["lag_limit"])
+    if "in_steps" in options:
+        made = made.inSteps(options["in_steps"])
     return made
 
 
@@ -158,6 +164,8 @@ class QueryBuilder:
             return Sort(node.schema, node.times, node, on)
         if "window" in step:
             return aggregate(node, step)
+        if "agg" in step:
+            return ungrouped(node, step)
         raise bad(
             f"step {dict(step)!r} is not known",
             "use from, late, union, where, select, dedup, sort or window",
@@ -196,21 +204,28 @@ def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
     return Project(schema, tuple(times), node, columns, tuple(origins))
 
 
+def ungrouped(node: Node, step: Mapping[str, Any]) -> Project:
+    """``by`` and ``agg`` without a window: groups that punctuation completes."""
+    size: Any = 1 if node.times[0].is_integer else "1 second"
+    whole = aggregate(node, {**step, "window": {"range": size}})
+    whole = replace(whole, window=all_time(node.times[0].name))
+    fields = tuple(f for f in whole.schema if f.name not in ("wid", "window"))
+    columns = tuple(Named(f.name, expression(f"`{f.name}`", whole.schema)) for f in fields)
+    return Project(fields, (), whole, columns, ())
+
+
 def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     """``window`` with ``by`` and ``agg``."""
-    spec = step["window"]
-    time = time_column(node, spec.get("time"))
-    size = parse_span(spec["range"], time, what="range")
-    slide = parse_span(spec.get("slide", spec["range"]), time, what="slide")
-    origin = spec.get("origin")
-    start = 0 if origin is None else parse_instant(origin, time, what="origin")
     by = step.get("by", [])
     texts = dict(by) if isinstance(by, Mapping) else {c: c for c in by}
+    node, window, time = build_window(node, step["window"])
+    if isinstance(window, RowWindow):
+        texts |= {p: p for p in window.per if p not in texts}
     keys = tuple(Named(n, expression(t, node.schema)) for n, t in texts.items())
     primitives: list[Primitive] = []
     outputs = []
     for name, text in step["agg"].items():
-        body = _cut_calls(text, node.schema, primitives)
+        body = cut_calls(text, partial(expression, schema=node.schema), primitives, time)
         fields = [Field(p.name, p.type) for p in primitives]
         fields += [Field(k.name, k.expr.type) for k in keys]
         outputs.append(Named(name, expression(body, fields)))
@@ -218,7 +233,7 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     struct = f"struct<start:{inner},end:{inner}>"
     schema = (
         *(Field(k.name, k.expr.type) for k in keys),
-        Field("wid", "bigint"),
+        *(() if isinstance(window, SessionWindow) else (Field("wid", "bigint"),)),
         Field("window", struct),
         *(Field(o.name, o.expr.type) for o in outputs),
     )
@@ -227,7 +242,7 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
         (TimeColumn("window", "window", time.unit, time.is_integer),),
         node,
         keys,
-        TimeWindow(size, slide, start, time.name),
+        window,
         tuple(primitives),
         tuple(outputs),
         bool(step.get("emit_empty", False)),
@@ -249,54 +264,3 @@ def expression(text: str, schema: Sequence[Field]) -> Expr:
 
 def _sample(type: str) -> Any:
     return {"start": 1, "end": 2} if type.startswith("struct<") else _SAMPLES.get(type, 1)
-
-
-def _cut_calls(text: str, schema: Sequence[Field], primitives: list[Primitive]) -> str:
-    """The text with every aggregate call replaced by the name of its primitive."""
-    out, at = "", 0
-    while m := _CALL.search(text, at):
-        depth, end = 1, m.end()
-        while depth:
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            end += 1
-        inside = text[m.end() : end - 1]
-        args: tuple[Expr, ...] = ()
-        if inside.strip() not in ("*", "1"):
-            args = tuple(expression(a, schema) for a in re.split(r",(?![^(]*\))", inside))
-        out += text[at : m.start()] + _primitive(m[1].lower(), args, primitives)
-        at = end
-    return out + text[at:]
-
-
-def _primitive(function: str, args: tuple[Expr, ...], primitives: list[Primitive]) -> str:
-    for p in primitives:
-        if (p.function, p.args) == (function, args):
-            return p.name
-    if function == "count":
-        type = "bigint"
-    elif function in ("sum", "min", "max", "max_by", "min_by"):
-        type = args[0].type
-    else:
-        type = "boolean" if function.startswith("bool") else "double"
-    primitives.append(Primitive(f"_a{len(primitives)}", function, args, type))
-    return primitives[-1].name
-
-
-def time_column(node: Node, name: str | None) -> TimeColumn:
-    """A progressing column by name; the first by default."""
-    for t in node.times:
-        if name is None or t.name == name:
-            return t
-    raise bad(
-        f"no progressing column {name!r}", f"there is: {', '.join(t.name for t in node.times)}"
-    )
-
-
-def listed(value: Any) -> list[Any]:
-    """A list as it is, anything else as a list of one."""
-    return value if isinstance(value, list) else [value]
-
-
-def bad(message: str, hint: str) -> AnalysisError:
-    """What is wrong with a transcript."""
-    return AnalysisError("BAD_TRANSCRIPT", message, hint=hint)

@@ -29,6 +29,7 @@ same file thus holds the oracle, the kernels and Spark to the same answer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +43,8 @@ from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle import Oracle
-from slackwater.testing.transcript_query import QueryBuilder, bad, build_source
+from slackwater.testing.transcript_query import PATTERN, QueryBuilder, build_source
+from slackwater.testing.transcript_windows import bad
 
 Row = dict[str, Any]
 
@@ -258,10 +260,30 @@ def _cells(row: Any, names: Sequence[str], schema: Sequence[Field]) -> Row:
     for f in schema:
         if f.type.startswith("struct<start:timestamp"):
             types[f"{f.name}.start"] = types[f"{f.name}.end"] = "timestamp"
-    return {
-        n: _instant(v) if types.get(n) == "timestamp" and v is not None else v
-        for n, v in row.items()
-    }
+    return {n: _read(v, types.get(n, "")) for n, v in row.items()}
+
+
+def _read(value: Any, type: str) -> Any:
+    if value is None:
+        return None
+    if type == "timestamp":
+        return _instant(value)
+    return pattern(value) if type == PATTERN else value
+
+
+def pattern(tests: Mapping[str, Any]) -> dict[str, dict[str, str | None]]:
+    """A pattern as a column holds it. A test is a value, or a list of an operation and what goes with it.
+
+    >>> pattern({"g": "a", "ts": ["<", 10], "v": ["in", [1, 2]], "w": None})["v"]
+    {'op': 'in', 'value': '[1, 2]'}
+    """
+    found: dict[str, dict[str, str | None]] = {}
+    for column, test in tests.items():
+        op, value = test if isinstance(test, list) else ("is null" if test is None else "=", test)
+        if isinstance(value, list):
+            value = json.dumps(value)
+        found[column] = {"op": op, "value": None if value is None else str(value)}
+    return found
 
 
 def _instant(value: Any) -> int:

@@ -1,0 +1,149 @@
+"""Joins in little memory, as the group task sees them: blocks on disk, a ledger of who owes whom, a hold.
+
+A ledger is a group's control state: small, plain, and in the manifest beside the runs it speaks of. Rows that have
+yet to meet a part of the other side hold back what the join promises (`hold`), in every group.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine import failpoints
+from slackwater.engine.batch import Batch
+from slackwater.engine.deliver import Delivery
+from slackwater.engine.join_operator import JoinProgram
+from slackwater.engine.manifest import Run
+from slackwater.engine.plan import Operator
+from slackwater.engine.program import Arrival
+from slackwater.kernels import join_spill
+from slackwater.kernels.buckets import bucket_range
+from slackwater.kernels.join_blocks import LocalBlockStore
+from slackwater.kernels.join_ledger import Ledger, narrowed, united
+from slackwater.model.node import Join
+from slackwater.semantics.bounds import END
+from slackwater.semantics.join import needed_from
+from slackwater.semantics.join_memory import Policy
+
+
+def is_spilled(operator: Operator) -> bool:
+    """Whether an operator's state is blocks and a ledger."""
+    return isinstance(operator.node, Join) and operator.node.memory is not None
+
+
+def regroup_ledgers(ledgers: Sequence[Any], count: int) -> list[Any]:
+    """The ledgers of the groups for another number of groups, without touching a file."""
+    if len(ledgers) == count or not ledgers:
+        return list(ledgers)
+    whole = reduce(united, [Ledger.from_json(ledger) for ledger in ledgers])
+    return [narrowed(whole, bucket_range(g, count)).to_json() for g in range(count)]
+
+
+def advance(
+    batch: Batch,
+    operator: Operator,
+    inputs: Sequence[Arrival],
+    group: int,
+    buckets: tuple[int, int],
+    delivery: Delivery,
+) -> dict[str, Any]:
+    """Run a join on its group; what the manifest must know of it."""
+    node = operator.node
+    assert isinstance(node, Join) and node.memory is not None
+    program = JoinProgram(operator, buckets, batch)
+    known = batch.ledgers.get(operator.id, [])
+    ledger = Ledger.from_json(known[group]) if group < len(known) else Ledger()
+    prefix = f"{batch.prefix(operator.id)}-g{group}"
+    store = LocalBlockStore(
+        batch.run_folder,
+        name=lambda kind: f"{prefix}{kind[:1]}-{os.urandom(6).hex()}.arrow",
+        before_run=lambda: failpoints.hit("task.run.before", batch.failpoints),
+        after_run=lambda: failpoints.hit("task.run.after", batch.failpoints),
+    )
+    paths = list(batch.plan.paths_from(operator.id))
+
+    def emit(table: pa.Table, delayed: bool) -> None:
+        for path in paths:
+            delivery.send(path, table)
+
+    old = (inputs[0].old, inputs[1].old)
+    new = (inputs[0].new, inputs[1].new)
+    late = sum(
+        int(np.count_nonzero(t["_time"].to_numpy() < needed_from(node.within, i, old)))
+        for i, a in enumerate(inputs)
+        for t in a.tables
+    )
+    try:
+        done = join_spill.spill_step(
+            program.spec,
+            ledger,
+            store,
+            [_rows(a, s) for a, s in zip(inputs, program.schemas, strict=True)],
+            program.schemas,
+            join_spill.Batch(old, new, batch.now or 0, min(new) >= END),
+            _policy(node),
+            emit,
+            program.predicate,
+        )
+    finally:
+        store.close()
+    live = done.ledger.runs()
+    before = batch.runs.get(operator.id, [])
+    kept = [r for r in (before[group] if group < len(before) else []) if r.name in live]
+    kept += [
+        Run(f.name, f.rows, f.bytes, f.crc, *done.ledger.extremes(f.name), buckets)
+        for f in done.files
+        if f.name in live
+    ]
+    stats = asdict(done.stats)
+    return {
+        "runs": [asdict(r) for r in kept],
+        "in": sum(done.stats.arrived_rows),
+        "out": done.stats.results,
+        "late": late,
+        "compacted": done.stats.merged_blocks,
+        "ledger": done.ledger.to_json(),
+        "hold": list(done.held),
+        "statistics": {"join": stats},
+    }
+
+
+def _rows(arrival: Arrival, schema: pa.Schema) -> Iterator[pa.Table]:
+    return (t.select(schema.names).cast(schema) for t in arrival.tables)
+
+
+def _policy(node: Join) -> Policy:
+    assert node.memory is not None
+    if node.deadline == 0:
+        return Policy(node.memory, backlog=0.0)
+    return Policy(node.memory, deadline=node.deadline)
+
+
+def holds_of(
+    batch: Batch, found: Mapping[str, Sequence[Sequence[int]]]
+) -> dict[str, tuple[int, ...]]:
+    """What each join may promise of its inputs: the least over the groups, and never less than before.
+
+    A late row that is admitted may be older than what was promised; it breaks no promise, since only rows that
+    were on time count.
+    """
+    holds = {op: tuple(h) for op, h in batch.holds.items()}
+    for id, groups in found.items():
+        operator = batch.plan.operator(id)
+        assert operator is not None
+        least = [min(h) for h in zip(*groups, strict=True)]
+        children = [batch.plan.name_of(c) for c in operator.node.children]
+        promised = [
+            min(batch.bound(c, on), before)
+            for c, on, before in zip(
+                children, operator.columns, batch.holds.get(id, [END] * len(children)), strict=True
+            )
+        ]
+        holds[id] = tuple(max(a, b) for a, b in zip(least, promised, strict=True))
+    return holds

@@ -1,0 +1,101 @@
+"""What batches measured of a query's operators, and the choice of window plans from it.
+
+Statistics are sums over the batches of a checkpoint and stand in its manifests. They may choose the plan of
+an aggregate when a query starts, but never change the plan of state that is stored: partial aggregates per
+pane and per window are different rows, so as long as an aggregate has state its plan stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slackwater.engine.manifest import Manifest, Run
+from slackwater.engine.plan import Operator, Plan
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.cost import Measured, PlanChoice, choose_plan
+
+Statistics = dict[str, dict[str, Any]]
+"""By operator: ``rows`` that came, ``partials`` (groups of complete panes, or windows), the ``plan`` they were
+counted under, and the most state it had (``peakRows``, ``peakBytes``).
+"""
+
+
+def gathered(
+    plan: Plan,
+    base: Manifest | None,
+    found: Sequence[Mapping[str, Any]],
+    summaries: Mapping[str, Mapping[str, Any]],
+    runs: Mapping[str, list[list[Run]]],
+) -> Statistics:
+    """The statistics after a batch: those before it, and what its tasks report."""
+    out: Statistics = {}
+    for operator in plan.operators:
+        state = list({r.name: r for g in runs.get(operator.id, []) for r in g}.values())
+        before = base.statistics.get(operator.id, {}) if base is not None else {}
+        out[operator.id] = {
+            "peakRows": max(before.get("peakRows", 0), sum(r.rows for r in state)),
+            "peakBytes": max(before.get("peakBytes", 0), sum(r.bytes for r in state)),
+        }
+        if operator.spec is None or not isinstance(operator.spec.window, TimeWindow):
+            continue
+        same = before.get("plan") == operator.spec.plan
+        mine = [d["operators"][operator.id] for d in found if operator.id in d["operators"]]
+        partials = sum(s.get("statistics", {}).get("partials", 0) for s in mine)
+        out[operator.id].update(
+            plan=operator.spec.plan,
+            rows=(before["rows"] if same else 0) + _rows(plan, operator, found, summaries),
+            partials=(before["partials"] if same else 0) + partials,
+        )
+    return out
+
+
+def _rows(
+    plan: Plan,
+    operator: Operator,
+    found: Sequence[Mapping[str, Any]],
+    summaries: Mapping[str, Mapping[str, Any]],
+) -> int:
+    """Rows of a batch that set out for an operator; filters on the way are not counted off."""
+    rows = 0
+    for path in plan.paths_to(operator.id):
+        if path.producer in summaries:
+            rows += int(summaries[path.producer].get("rows", 0))
+        rows += sum(d["operators"].get(path.producer, {}).get("out", 0) for d in found)
+    return rows
+
+
+def choice(operator: Operator, statistics: Mapping[str, Mapping[str, Any]]) -> PlanChoice | None:
+    """What the cost model says of an aggregate over time windows, with what is known of it."""
+    if operator.spec is None or not isinstance(operator.spec.window, TimeWindow):
+        return None
+    known = statistics.get(operator.id, {})
+    measured = None
+    if known.get("partials"):
+        measured = Measured(known["rows"], known["partials"], known["plan"])
+    return choose_plan(operator.spec.window, measured=measured)
+
+
+def holds_state(operator: str, last: Manifest | None) -> bool:
+    """Whether state of an operator is stored."""
+    return last is not None and any(last.runs.get(operator, []))
+
+
+def settled(plan: Plan, wanted: str, stored: Mapping[str, str], last: Manifest | None) -> Plan:
+    """The plan with which a query starts.
+
+    ``wanted`` is the option ``windowPlan``; ``stored`` the window plans of the checkpoint. With ``"auto"`` an
+    aggregate that has state keeps its plan, any other gets the one that the cost model prefers.
+    """
+    if wanted != "auto":
+        return plan
+    operators = []
+    for operator in plan.operators:
+        best = choice(operator, {} if last is None else last.statistics)
+        if best is not None and operator.spec is not None:
+            kept = holds_state(operator.id, last) and operator.id in stored
+            chosen: Any = stored[operator.id] if kept else best.plan
+            operator = replace(operator, spec=replace(operator.spec, plan=chosen))
+        operators.append(operator)
+    return replace(plan, operators=tuple(operators))

@@ -1,0 +1,243 @@
+"""Block files: Arrow IPC files whose record batches can be read one at a time, by their place.
+
+A run is written once, block by block. Each block's place (offset, length) and checksum are told to
+the writer's caller, so that no footer is needed to read it, and a block can be read while its file is still being
+written. What is read and how often the disk head would have to move is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from slackwater.errors import CheckpointError
+
+__all__ = ["BlockStore", "Counts", "LocalBlockStore", "Located", "RunFile"]
+
+_MAGIC = 8  # "ARROW1" and padding
+
+
+class Located(NamedTuple):
+    """Where a block is, and the checksum of its bytes."""
+
+    run: str
+    offset: int
+    length: int
+    crc: int
+
+
+class RunFile(NamedTuple):
+    """A finished file: what a manifest has to know of it."""
+
+    name: str
+    rows: int
+    bytes: int
+    crc: int
+
+
+@dataclass
+class Counts:
+    """Disk work. A read that begins where the last one of the same store ended costs no seek."""
+
+    reads: int = 0
+    read_bytes: int = 0
+    seeks: int = 0
+    writes: int = 0
+    written_bytes: int = 0
+
+
+class BlockStore(Protocol):
+    """What the join needs of a disk."""
+
+    counts: Counts
+
+    def append(self, kind: str, table: pa.Table) -> Located:
+        """Write one block at the end of the open run of a kind (one per side and schema)."""
+        ...
+
+    def read(self, at: Located, schema: pa.Schema) -> pa.Table:
+        """One block. Nothing else of its file is read."""
+        ...
+
+    def finish(self) -> list[RunFile]:
+        """Close the open runs, make them durable, and tell what has been written since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all files; runs that are not finished are worth nothing then."""
+        ...
+
+
+@dataclass
+class _OpenRun:
+    name: str
+    file: IO[bytes]
+    writer: pa.RecordBatchFileWriter
+    schema: pa.Schema
+    sink: _Summing
+    rows: int = 0
+
+
+@dataclass
+class LocalBlockStore:
+    """Runs as files of a folder.
+
+    Parameters
+    ----------
+    folder
+        Where the files are.
+    name
+        Gives a file name for a new run of a kind, never the same twice.
+    before_run, after_run
+        Called around the closing of each run, e.g. for failpoints.
+    """
+
+    folder: Path
+    name: Callable[[str], str] = field(default=lambda kind: f"{kind}-{os.urandom(6).hex()}.arrow")
+    before_run: Callable[[], None] = field(default=lambda: None)
+    after_run: Callable[[], None] = field(default=lambda: None)
+    counts: Counts = field(default_factory=Counts)
+    _open: dict[str, _OpenRun] = field(default_factory=dict)
+    _finished: list[RunFile] = field(default_factory=list)
+    _reading: tuple[str, IO[bytes]] | None = None
+    _head: tuple[str, int] = ("", -1)
+
+    def append(self, kind: str, table: pa.Table) -> Located:
+        """Write one block at the end of the open run of a kind."""
+        run = self._open.get(kind)
+        if run is not None and run.schema != table.schema:
+            self._close(kind)
+            run = None
+        if run is None:
+            run = self._begin(kind, table.schema)
+        batch = _as_batch(table)
+        # The writer puts magic bytes and schema in front of the first block.
+        offset = run.sink.size or _MAGIC + run.schema.serialize().size
+        run.sink.part_from = offset
+        run.writer.write_batch(batch)
+        run.file.flush()
+        length = run.sink.size - offset
+        run.rows += table.num_rows
+        self.counts.writes += 1
+        self.counts.written_bytes += length
+        return Located(run.name, offset, length, run.sink.part_crc)
+
+    def read(self, at: Located, schema: pa.Schema) -> pa.Table:
+        """One block. Nothing else of its file is read."""
+        data = self._bytes(at)
+        if len(data) != at.length or zlib.crc32(data) != at.crc:
+            raise CheckpointError(
+                "DAMAGED_FILE",
+                f"state file '{at.run}' is damaged: the block at byte {at.offset} has {len(data)} of "
+                f"{at.length} bytes, or another checksum",
+                hint="restore the checkpoint from a backup, or start with a new checkpointLocation",
+                path=at.run,
+            )
+        message = pa.ipc.read_message(pa.py_buffer(data))
+        return pa.Table.from_batches([pa.ipc.read_record_batch(message, schema)])
+
+    def finish(self) -> list[RunFile]:
+        """Close the open runs, make them durable, and tell what has been written since the last call."""
+        for kind in list(self._open):
+            self._close(kind)
+        self._stop_reading()
+        done, self._finished = self._finished, []
+        return done
+
+    def close(self) -> None:
+        """Let go of all files; runs that are not finished are worth nothing then."""
+        for run in self._open.values():
+            run.file.close()
+        self._open.clear()
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading[1].close()
+            self._reading = None
+        self._head = ("", -1)
+
+    def _begin(self, kind: str, schema: pa.Schema) -> _OpenRun:
+        name = self.name(kind)
+        file = open(self.folder / name, "xb")  # noqa: SIM115 (closed when the run is)
+        sink = _Summing(file)
+        writer = pa.ipc.new_file(pa.PythonFile(sink, "w"), schema)
+        run = _OpenRun(name, file, writer, schema, sink)
+        self._open[kind] = run
+        return run
+
+    def _close(self, kind: str) -> None:
+        run = self._open.pop(kind)
+        self.before_run()
+        run.writer.close()
+        run.file.flush()
+        os.fsync(run.file.fileno())
+        run.file.close()
+        self._finished.append(RunFile(run.name, run.rows, run.sink.size, run.sink.crc))
+        self.after_run()
+
+    def _bytes(self, at: Located) -> bytes:
+        if self._reading is None or self._reading[0] != at.run:
+            self._stop_reading()
+            try:
+                # Unbuffered: reading ahead would fetch more than is counted.
+                file = open(self.folder / at.run, "rb", buffering=0)  # noqa: SIM115
+                self._reading = (at.run, file)
+            except FileNotFoundError:
+                return b""
+        self.counts.seeks += self._head != (at.run, at.offset)
+        data = os.pread(self._reading[1].fileno(), at.length, at.offset)
+        while 0 < len(data) < at.length:
+            more = os.pread(self._reading[1].fileno(), at.length - len(data), at.offset + len(data))
+            if not more:
+                break
+            data += more
+        self._head = (at.run, at.offset + at.length)
+        self.counts.reads += 1
+        self.counts.read_bytes += len(data)
+        return data
+
+
+class _Summing:
+    """A file that sums up what goes into it."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.size = 0
+        self.crc = 0
+        self.part_crc = 0
+        self.part_from = 0
+
+    def write(self, data: bytes) -> int:
+        if self.size == self.part_from:
+            self.part_crc = 0
+        self.size += len(data)
+        self.crc = zlib.crc32(data, self.crc)
+        self.part_crc = zlib.crc32(data, self.part_crc)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self.size
+
+    def close(self) -> None:
+        """The owner closes the file, after syncing it."""
+
+
+def _as_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if batches:
+        return batches[0]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], type=f.type) for f in table.schema], schema=table.schema
+    )

@@ -1,0 +1,167 @@
+"""What a join answers, by brute force from its definition.
+
+It keeps every row for ever and looks at every combination. A result comes out in the step in which the
+last of its rows arrives, an unmatched row of an outer input in the first step whose bounds prove that no
+partner can come. A row from an earlier step takes part as long as, by the bounds in force when the step
+began, a row that is on time could still pair with it. So a late row finds just the partners that had to be
+kept for others, and the answer does not depend on what happens to lie around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, TypeAlias
+
+from slackwater.model.join import Band, How, Reach, Within
+from slackwater.semantics.limits import END, START
+
+
+@dataclass(frozen=True, eq=False)
+class JoinRow:
+    """A row of an input; two rows are never the same, whatever they hold."""
+
+    time: int
+    key: tuple[Any, ...] = ()
+    value: Any = None
+
+
+Result: TypeAlias = tuple["JoinRow | None", ...]
+Condition: TypeAlias = Callable[[Sequence[JoinRow]], bool]
+
+
+def pairs(within: Within, i: int, j: int, a: int, b: int) -> bool:
+    """Whether time ``a`` of input i and time ``b`` of input j may stand in one result."""
+    if isinstance(within, Reach):
+        return a - b <= within.ticks[j] and b - a <= within.ticks[i]
+    if isinstance(within, Band):
+        left, right = (a, b) if i == 0 else (b, a)
+        low, high = left - within.before, left + within.after
+        if within.closed == "both":
+            return low <= right <= high
+        if within.closed == "left":
+            return low <= right < high
+        return low < right < high
+    w = within.window
+    return (a - w.origin) // w.range == (b - w.origin) // w.range
+
+
+def last_partner(within: Within, i: int, j: int, a: int) -> int | None:
+    """The latest time of input j that pairs with time ``a`` of input i."""
+    if isinstance(within, Reach):
+        latest = a + within.ticks[i]
+    elif isinstance(within, Band):
+        latest = a + (within.after if i == 0 else within.before)
+        # An open end leaves its last tick out.
+        if not pairs(within, i, j, a, latest):
+            latest -= 1
+    else:
+        w = within.window
+        latest = w.origin + ((a - w.origin) // w.range + 1) * w.range - 1
+    return latest if pairs(within, i, j, a, latest) else None
+
+
+def equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether keys are equal: null equals nothing, NaN equals NaN."""
+    if any(v is None for v in (*a, *b)):
+        return False
+    return all(_value(x) == _value(y) for x, y in zip(a, b, strict=True))
+
+
+@dataclass
+class JoinOracle:
+    """Runs a join step by step; a step is one micro-batch.
+
+    Examples
+    --------
+    >>> oracle = JoinOracle(Band(2, 3), how="left")
+    >>> [(a.time, b and b.time) for a, b in oracle.step([[JoinRow(10)], [JoinRow(13)]], (0, 0))]
+    [(10, 13)]
+    >>> [(a.time, b and b.time) for a, b in oracle.step([[JoinRow(20)], []], (20, 24))]
+    [(20, None)]
+    """
+
+    within: Within
+    how: How = "inner"
+    condition: Condition | None = None
+    inputs: int = 2
+    history: list[list[JoinRow]] = field(default_factory=list)
+    bounds: tuple[int, ...] = ()
+    _gone: set[Hashable] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.history = [[] for _ in range(self.inputs)]
+        self.bounds = (START,) * self.inputs
+
+    def step(self, rows: Sequence[Sequence[JoinRow]], bounds: Sequence[int]) -> list[Result]:
+        """Take rows of each input, then raise the bounds; the results of this step."""
+        kept = [self.stored(i) for i in range(self.inputs)]
+        new = {id(r) for side in rows for r in side}
+        found: list[Result] = []
+        for result in self._matches([[*old, *side] for old, side in zip(kept, rows, strict=True)]):
+            if any(id(r) in new for r in result):
+                found.append(result)
+                self._gone.update(id(r) for r in result)
+        for side, more in zip(self.history, rows, strict=True):
+            side.extend(more)
+        self.bounds = tuple(bounds)
+        for i in self._outer():
+            for row in self.history[i]:
+                hopeless = None in row.key or not self.needed(i, row.time)
+                if hopeless and id(row) not in self._gone:
+                    self._gone.add(id(row))
+                    found.append(tuple(row if j == i else None for j in range(self.inputs)))
+        return found
+
+    def needed(self, i: int, time: int) -> bool:
+        """Whether a row of another input that is on time could pair with ``time`` of input i."""
+        inputs = range(self.inputs)
+        if any(
+            last_partner(self.within, k, j, 0) is None for k in inputs for j in inputs if k != j
+        ):
+            return False  # no two times pair at all, so there are no results
+        for j, bound in enumerate(self.bounds):
+            if i != j and bound < END:
+                last = last_partner(self.within, i, j, time)
+                if last is not None and last >= bound:
+                    return True
+        return False
+
+    def stored(self, i: int) -> list[JoinRow]:
+        """The rows of input i that must be kept by the bounds in force."""
+        return [r for r in self.history[i] if None not in r.key and self.needed(i, r.time)]
+
+    def _matches(self, sides: Sequence[Sequence[JoinRow]]) -> Iterator[tuple[JoinRow, ...]]:
+        for result in product(*sides):
+            if _fits(self.within, result) and (self.condition is None or self.condition(result)):
+                yield result
+
+    def _outer(self) -> list[int]:
+        return [
+            i for i, hows in enumerate((("left", "full"), ("right", "full"))) if self.how in hows
+        ]
+
+
+def whole_join(
+    within: Within,
+    sides: Sequence[Sequence[JoinRow]],
+    how: How = "inner",
+    condition: Condition | None = None,
+) -> list[Result]:
+    """The join of whole streams, however they arrive: what a stream on time must give in the end."""
+    oracle = JoinOracle(within, how, condition, len(sides))
+    return oracle.step(sides, (END,) * len(sides))
+
+
+def _fits(within: Within, rows: Sequence[JoinRow]) -> bool:
+    return all(
+        equal(a.key, b.key) and pairs(within, i, j, a.time, b.time)
+        for i, a in enumerate(rows)
+        for j, b in enumerate(rows)
+        if i < j
+    )
+
+
+def _value(v: Any) -> Any:
+    return "NaN" if isinstance(v, float) and v != v else v
