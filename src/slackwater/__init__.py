@@ -30,6 +30,7 @@ from slackwater.surface.windows import (
     byTuple,
     customWindow,
     landmark,
+    linearWindow,
     rows,
     sessionWindow,
     window,
@@ -62,7 +63,7 @@ __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
     "band", "heavyHitters", "joinAll", "readStream", "replay", "session", "start", "stream", "udaf", "window",
-    "byTuple", "customWindow", "landmark", "rows", "sessionWindow",
+    "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -194,6 +195,23 @@ def histories(
         bounds = [
             b if rise is None else max(b, -5) + rise for b, rise in zip(bounds, rises, strict=True)
         ]
+        out.append((sides, tuple(bounds)))
+    return [*out, ([[] for _ in range(inputs)], (END,) * inputs)]
+
+
+def random_history(random: Random, late: bool = False, inputs: int = 2) -> Any:
+    """As `histories` draws them, from a seed, with one key."""
+    number = iter(range(100_000))
+    bounds, out = [0] * inputs, []
+    for _ in range(6):
+        sides = [
+            [
+                JoinRow(b + random.randint(-6 if late else 0, 10), (1.0,), (next(number), 0))
+                for _ in range(random.randint(0, 3))
+            ]
+            for b in bounds
+        ]
+        bounds = [b + random.choice([0, 1, 3, 8]) for b in bounds]
         out.append((sides, tuple(bounds)))
     return [*out, ([[] for _ in range(inputs)], (END,) * inputs)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -9,16 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
-from slackwater.kernels import join
+from slackwater.kernels import join, join_batch
 from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle_join import JoinRow
+from tests.kernels import join_runs
 from tests.kernels.join_runs import (
     SCHEMA,
     Runs,
     bands,
     histories,
+    random_history,
     reaches,
     run_both,
     spec_of,
@@ -26,8 +30,8 @@ from tests.kernels.join_runs import (
     tumblings,
 )
 
-MANY = settings(max_examples=120, deadline=None)
-FEW = settings(max_examples=40, deadline=None)
+MANY = settings(max_examples=80, deadline=None)
+FEW = settings(max_examples=30, deadline=None)
 HOWS = st.sampled_from(["inner", "left", "right", "full"])
 
 
@@ -53,7 +57,7 @@ def test_a_tumbling_join(within, how, leftovers, history):
 
 
 @pytest.mark.spec("XJ-F80", "QD-E1")
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_joins_of_three_and_four_streams(data):
     inputs = data.draw(st.integers(3, 4))
@@ -65,8 +69,19 @@ def test_joins_of_three_and_four_streams(data):
     run_both(spec_of(within, inputs=inputs, max_pairs=pairs), history, where=where)
 
 
+@pytest.mark.parametrize("reach", [(3, 5, 2), (0, 4, 4, 1)])
+def test_every_two_rows_of_a_result_pair(reach):
+    # Many rows of one key: most that suit the driving row do not suit each other.
+    results = 0
+    for seed in range(6):
+        history = random_history(Random(seed), late=seed % 2 == 1, inputs=len(reach))
+        spec = spec_of(Reach(reach), inputs=len(reach), max_pairs=7)
+        results += len(run_both(spec, history))
+    assert results > 20
+
+
 @pytest.mark.spec("OO-F36", "WQ-F67")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(bands(), HOWS, histories())
 def test_the_whole_answer_is_that_of_sql(within, how, history):
     # SQL is a third opinion, beside kernel and oracle. Null = null is no match there either; NaN = NaN.
@@ -133,6 +148,39 @@ def test_the_definition_by_whole_windows(left, right, range0, range1):
     sides = [[row(t, n) for n, t in enumerate(left)], [row(t, 100 + n) for n, t in enumerate(right)]]  # fmt: skip
     got = runs.step([sides[0], []], (START, START)) + runs.step([[], sides[1]], (END, END))
     assert sorted(got) == sorted(together)
+
+
+REACH = (3, 2)  # of the band below
+WRONG_RULES = {
+    "by its own bound": lambda i, b: b[i] - REACH[i],
+    "by the slower side": lambda i, b: min(b) - REACH[i],
+    "by the faster side": lambda i, b: max(b) - REACH[i],
+    "by the other side's reach": lambda i, b: b[1 - i] - REACH[1 - i],
+    "a tick too early": lambda i, b: b[1 - i] - REACH[i] + 1,
+    "a tick too late": lambda i, b: b[1 - i] - REACH[i] - 1,
+    "without the reach": lambda i, b: b[1 - i],
+}
+
+
+@pytest.mark.parametrize("rule", [*WRONG_RULES, "right"])
+def test_a_row_freed_by_a_wrong_rule_is_noticed(rule, monkeypatch):
+    # Both ways: pairs that are lost, and rows that are kept though nobody can meet them.
+    def run():
+        for seed in range(12):
+            for late in (False, True):
+                run_both(spec_of(Band(2, 3), "left"), random_history(Random(seed), late))
+
+    if rule == "right":
+        return run()
+
+    def wrong(within, i, bounds):
+        return END if bounds[1 - i] >= END else WRONG_RULES[rule](i, bounds)
+
+    monkeypatch.setattr(join_batch, "needed_from", wrong)
+    monkeypatch.setattr(join_runs, "needed_from", wrong)
+    with pytest.raises(AssertionError):
+        run()
+    return None
 
 
 def row(time, number=0, key=1.0, v=0):

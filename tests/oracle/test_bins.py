@@ -97,7 +97,6 @@ def scripts(draw: st.DrawFn) -> Script:
     return script
 
 
-@pytest.mark.spec("WQ-F38")
 @settings(max_examples=150, deadline=None)
 @given(script=scripts(), size=st.integers(1, 12))
 def test_corrected_bins_are_the_windows_of_the_definition(script: Script, size: int) -> None:
@@ -121,7 +120,6 @@ def test_each_printed_mistake_gives_a_wrong_answer(mistake: Mistake) -> None:
     assert by_bins(script, 10, mistake) != by_definition(script, 10)
 
 
-@pytest.mark.spec("WQ-F38")
 def test_the_trace_of_five_rows() -> None:
     bins = Bins(10)
     for time in (1, 4, 6, 13):

@@ -18,6 +18,9 @@ POLICIES = [
     {"bounded_delay": 5},
     {"bounded_rows": 3},
     {"ordered": True, "lag_limit": 15},
+    {"bounded_delay": 2, "in_steps": 4, "idle_after": "4 seconds"},
+    {"bounded_latency": 6},
+    {"bounded_latency": 0, "in_steps": 5},
     {"bounded_delay": 3, "idle_after": "4 seconds", "future_guard": 30},
     {"max_delay": True, "future_guard": 30, "future": "side"},
 ]

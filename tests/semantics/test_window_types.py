@@ -23,6 +23,7 @@ from slackwater.model.window import (
 )
 from slackwater.semantics.lateness import flush_bound
 from slackwater.semantics.limits import END, START
+from slackwater.semantics.linear_windows import Linear
 from slackwater.semantics.window_ids import wid_range
 from slackwater.semantics.windows import (
     check_duality,
@@ -134,6 +135,28 @@ def test_a_custom_type_may_have_pieces_and_ids_of_any_kind() -> None:
         0: [0], 1: [0], 2: [0, 7], 3: [7], 4: [7], 5: [7], 6: [7], 7: [7], 8: [0, 7], 9: [0],
     }  # fmt: skip
     assert [e.tolist() for e in extents(np.array([0, 7]), w)] == [[0, 2], [10, 9]]
+
+
+@pytest.mark.spec("WQ-F27")
+@settings(max_examples=80, deadline=None)
+@given(
+    start=st.tuples(st.integers(1, 9), st.integers(-20, 20)),
+    end=st.tuples(st.integers(1, 9), st.integers(-20, 40)),
+)
+def test_ids_follow_from_linear_extents(start: tuple[int, int], end: tuple[int, int]) -> None:
+    lines = Linear(start, end)
+    times = np.arange(-30, 31)
+    places, ids = lines.wids(times)
+    found = set(zip(times[places].tolist(), ids.tolist(), strict=True))
+    assert len(found) == len(ids)
+    assert found == {
+        (int(t), w)
+        for w in range(-80, 81)
+        for t in times
+        if start[0] * w + start[1] <= t < end[0] * w + end[1]
+    }
+    w = CustomWindow("lines", "ts", lines.windows, lines.extent, lines.wids)
+    check_duality(w, times)
 
 
 @pytest.mark.parametrize("function", ["windows", "extent", "wids"])

@@ -38,11 +38,18 @@ def aggregates() -> list[str]:
         f"percentile_disc({q}) WITHIN GROUP (ORDER BY {c})"
         for q, c in ((0.3, "d5"), (0.5, "f8"), (1.0, "i2"), (0.25, "i1 DESC"))
     ]
-    found += [f"percentile_approx({c}, 0.5)" for c in (*NUMBERS, "t", "n", "d")]
+    # Spark's goes through doubles: decimals of more digits than these have come back rounded.
+    exact = [c for c in (*NUMBERS, "t", "n", "d") if c not in ("d18", "d38")]
+    found += [f"percentile_approx({c}, 0.5)" for c in exact]
     found += ["approx_percentile(i4, array(0.1, 0.5, 0.97), 1000)"]
     found += [f"mode({c}, true)" for c in ALL]
     found += ["mode() WITHIN GROUP (ORDER BY s DESC)", "mode() WITHIN GROUP (ORDER BY i1)"]
-    found += ["covar_pop(i1, i2)", "covar_samp(i2, d5)", "corr(i1, i2)", "corr(u, u)"]
+    found += [
+        "covar_pop(i1, i2)",
+        "float(covar_samp(i2, d5))",
+        "corr(i1, i2)",
+        "corr(u, u)",
+    ]
     found += ["covar_pop(i1, if(isnan(f8), f8, 1.5))", "corr(1.0, i2)", "covar_samp(u, u)"]
     found += ["sum(DISTINCT i1)", "avg(DISTINCT d5)", "sum(DISTINCT d18)", "avg(DISTINCT i4)"]
     found += ["sum(DISTINCT f4)", "collect_list(DISTINCT i1) IS NULL"]
@@ -72,7 +79,9 @@ def flat(value: Any) -> Any:
         return tuple(flat(v) for v in value)
     if isinstance(value, dict):
         return tuple(flat(v) for v in value.values())
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else float(f"{value:.11e}")
+    return value
 
 
 def comparable(rows: list[dict[str, Any]], columns: list[str]) -> list[tuple[Any, ...]]:
@@ -172,7 +181,7 @@ def test_heavy_hitters_user_aggregates_orders_and_sketches(
         frame.groupBy("k", window)
         .agg(
             F.expr("array_sort(collect_list(struct(ts, u))).u AS us"),
-            F.expr("min_by(u, ts) AS a"),
+            F.expr("min_by(u, struct(ts, u)) AS a"),
             F.expr("max_by(s, if(s IS NULL, NULL, ts)) AS z"),
             F.expr("count(DISTINCT u) AS exact"),
             F.expr("avg(double(u) * u) AS squares"),

@@ -80,6 +80,7 @@ def _stream(source: Source, state: SourceState, summary: dict[str, Any]) -> dict
         "nullTime": {c: s.null_time for c, s in state.columns.items()},
         "future": {c: s.future for c, s in state.columns.items()},
         "orderViolations": state.violations,
+        "patterns": len(state.patterns),
         "bounds": {t.name: _column(t, state.columns[t.name]) for t in source.times},
     }
 

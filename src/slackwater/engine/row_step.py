@@ -50,7 +50,9 @@ def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
             ]
             opened = opened.select(ROUTE, BLOB, *items)
             shown = tuple(Field(c.name, c.expr.type) for c in step.columns)
-    return opened.mapInArrow(_pack_task(batch, path, shown), SCHEMA_DDL)
+    # mapInArrow looks columns up by name, and would take a dot in one for a field of a struct.
+    plain = opened.toDF(ROUTE, BLOB, *(f"c{i}" for i in range(len(shown))))
+    return plain.mapInArrow(_pack_task(batch, path, shown), SCHEMA_DDL)
 
 
 def _open_task(path: Path) -> Task:
@@ -78,6 +80,7 @@ def _open_task(path: Path) -> Task:
 
 def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
     done = replace(path, steps=(), fields=fields)
+    names = [f.name for f in fields]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -94,7 +97,7 @@ def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
                 )
             rows = pa.Table.from_batches([received.filter(pc.invert(is_blob))])
             if rows.num_rows:
-                delivery.send(done, rows.select([f.name for f in fields]))
+                delivery.send(done, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
         delivery.finish()
         messages = list(delivery.messages)
         if delivery.files:

@@ -170,6 +170,8 @@ class Probe:
         all own rows, or one for each) do not.
         """
         spec, side = self._joiner.spec, self._side
+        if not len(self._codes):
+            return
         codes = ints(table, CODE)
         place = np.searchsorted(self._codes, codes)
         place[place == len(self._codes)] = 0

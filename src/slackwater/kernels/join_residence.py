@@ -25,6 +25,8 @@ class Residence:
         self.ledger, self.store, self.schemas, self.policy = ledger, store, schemas, policy
         self.areas = areas(policy.memory)
         self.memory: list[dict[int, Loaded]] = [{}, {}]
+        # Of whole batches: within one, the side that happens to come first would look fast.
+        self.rates = tuple(ledger.frequency)
         self.promoted = 0
         self.evicted = 0
 
@@ -68,8 +70,9 @@ class Residence:
         recent = [[b for b in self.ledger.blocks[s] if b.place == "recent"] for s in (0, 1)]
         sizes = [sum(b.bytes for b in bs) for bs in recent]
         least = int(self.policy.least_share * self.areas.recent)
+        rates = self.rates if any(self.rates) else self.ledger.frequency
         while sum(sizes) > self.areas.recent:
-            s = giver(side, self.ledger.frequency, sizes, least, self.policy.margin)
+            s = giver(side, rates, sizes, least, self.policy.margin)
             block = recent[s].pop(0)
             sizes[s] -= block.bytes
             self.evicted += 1

@@ -7,6 +7,7 @@ a row is a few small numbers, and patterns are tried once per distinct combinati
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def _plain(column: pa.ChunkedArray) -> tuple[NDArray[Any], Mask]:
     """Values as patterns hold them, and which are null."""
     null = column.is_null().to_numpy(zero_copy_only=False)
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind)):
         return np.empty(0, object), null
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
@@ -173,8 +174,20 @@ def _distinct(codes: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
     """A number per row, equal for rows of equal codes, and the codes of each number (one row each)."""
     if not codes:
         return np.zeros(rows, np.int64), np.zeros((1, 0), np.int64)
-    if len(codes) == 1:
-        unique, inverse = np.unique(codes[0], return_inverse=True)
-        return inverse.reshape(-1), unique.reshape(-1, 1)
-    unique, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
-    return inverse.reshape(-1), unique
+    sizes = [int(c.max()) + 1 if rows else 1 for c in codes]
+    if prod(sizes) >= 1 << 62:
+        unique, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        return inverse.reshape(-1), unique
+    whole = codes[0]
+    for code, size in zip(codes[1:], sizes[1:], strict=True):
+        whole = whole * size + code
+    if prod(sizes) <= max(1 << 16, 4 * rows):  # a table of all combinations is cheaper than sorting
+        seen = np.bincount(whole, minlength=prod(sizes)) > 0
+        found, inverse = np.flatnonzero(seen), (np.cumsum(seen) - 1)[whole]
+    else:
+        found, inverse = np.unique(whole, return_inverse=True)
+    parts = []
+    for size in reversed(sizes):
+        parts.append(found % size)
+        found = found // size
+    return inverse.reshape(-1), np.stack(parts[::-1], axis=1)

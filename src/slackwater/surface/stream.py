@@ -10,7 +10,6 @@ from slackwater.engine.inputs import Input
 from slackwater.errors import AnalysisError
 from slackwater.model.node import (
     LATE_FIELDS,
-    Aggregate,
     Dedup,
     Filter,
     Late,
@@ -18,12 +17,12 @@ from slackwater.model.node import (
     Project,
     Sort,
     Source,
-    Union,
 )
 from slackwater.model.render import render
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, parse_span
-from slackwater.model.window import ByTuple, RowWindow, TimeWindow
+from slackwater.surface.progressing import progressing
+from slackwater.surface.union import unite
 from slackwater.surface.windows import Windowing
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class Stream:
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
             raise _taken(twice, "give each column a name of its own with .alias(...)")
-        times, origins = self._progressing(columns)
+        times, origins = progressing(self._node, self._analyser, columns)
         if not times:
             have = ", ".join(t.name for t in self._node.times)
             raise AnalysisError(
@@ -186,58 +185,6 @@ class Stream:
         schema = tuple(Field(c.name, c.expr.type) for c in columns)
         return self._with(Project(schema, times, self._node, columns, origins))
 
-    def _progressing(
-        self, columns: Sequence[Named]
-    ) -> tuple[tuple[TimeColumn, ...], tuple[tuple[str, str, int], ...]]:
-        """Which output columns progress, in the order of the input's progressing columns."""
-        span = (
-            _range_of(self._node) if isinstance(self._node, Aggregate) else self._window_range()
-        )
-        order = [t.name for t in self._node.times]
-        # Parts of a greatest or least count even where they alone do not progress.
-        by_name = {p.name: p for t in self._node.times for p in (*t.parts, t)}
-        every: list[tuple[TimeColumn, tuple[str, str, int]]] = []
-        for c in columns:
-            image = self._analyser.monotone(self._node.schema, c, tuple(by_name.values()), span)
-            if image is None:
-                continue
-            origin, moved = image
-            before = by_name[origin]
-            kind = before.kind
-            if kind == "window" and not c.expr.type.startswith("struct<"):
-                kind = "long" if before.integer else _kind_of(c.expr.type) or "timestamp"
-            time = TimeColumn(c.name, kind, before.unit, before.integer and kind == "window")
-            every.append((time, (c.name, origin, moved)))
-        found = [(order.index(o[1]), t, o) for t, o in every if o[1] in order]
-        found += self._combined(order, every)
-        found.sort(key=lambda item: item[0])
-        return tuple(t for _, t, _ in found), tuple(o for _, _, o in found)
-
-    def _combined(
-        self, order: Sequence[str], single: Sequence[tuple[TimeColumn, tuple[str, str, int]]]
-    ) -> list[tuple[int, TimeColumn, tuple[str, str, int]]]:
-        """The greatest and least of several columns, if all of them are kept and moved alike."""
-        found = []
-        for time in self._node.times:
-            kept = [[(t, o[2]) for t, o in single if o[1] == p.name] for p in time.parts]
-            if not time.parts or not all(kept):
-                continue
-            parts, moves = zip(*(k[0] for k in kept), strict=True)
-            if len(set(moves)) == 1:
-                name = f"{time.kind}({', '.join(p.name for p in parts)})"
-                new = TimeColumn(name, time.kind, time.unit, time.integer, parts)
-                found.append((order.index(time.name), new, (name, time.name, moves[0])))
-        return found
-
-    def _window_range(self) -> int | None:
-        """Length of the windows whose struct this stream carries, if it is known."""
-        node: Node = self._node
-        while node.children:
-            if isinstance(node, Aggregate):
-                return _range_of(node)
-            node = node.children[0]
-        return None
-
     # ---- several streams ----
     def union(self, other: Stream) -> Stream:
         """Rows of both, columns by position; holds no rows, and its bound is the lesser one."""
@@ -247,7 +194,7 @@ class Stream:
                 f"the streams have {len(self.columns)} and {len(other.columns)} columns",
                 hint="select the same columns on both sides",
             )
-        return self._union(other, other.columns)
+        return unite(self, other, other.columns)
 
     unionAll = union
 
@@ -268,50 +215,7 @@ class Stream:
         for name in [c for c in self.columns if c.lower() not in theirs]:
             right = right.withColumn(name, f"CAST(NULL AS {self._node.field(name).type})")  # type: ignore[union-attr]
         by_name = {c.lower(): c for c in right.columns}
-        return left._union(right, [by_name[c.lower()] for c in left.columns])
-
-    def _union(self, other: Stream, order: Sequence[str]) -> Stream:
-        types = [
-            self._common(a, other._node.field(b))
-            for a, b in zip(self._node.schema, order, strict=True)
-        ]
-        names = self.columns
-        left = self._shaped(self.columns, names, types)
-        right = other._shaped(order, names, types)
-        mine = [t.name for t in left._node.times]
-        theirs = [t.name for t in right._node.times]
-        common = [n for n in mine if n in theirs]
-        if not common:
-            raise AnalysisError(
-                "UNION_MISMATCH",
-                f"the streams progress on different columns: {', '.join(mine)} and {', '.join(theirs)}",
-                hint="put the time columns in the same place (union) or under the same name",
-            )
-        left, right = left._restricted(common), right._restricted(common)
-        inputs = tuple(
-            n
-            for s in (left, right)
-            for n in (s._node.inputs if isinstance(s._node, Union) else (s._node,))
-        )
-        node = Union(left._node.schema, left._node.times, inputs)
-        return Stream(node, {**self._inputs, **other._inputs}, self._analyser, self._spark)
-
-    def _common(self, a: Field, b: Field | None) -> str:
-        assert b is not None
-        if a.type == b.type:
-            return a.type
-        query = f"SELECT CAST(NULL AS {a.type}) AS c UNION ALL SELECT CAST(NULL AS {b.type})"
-        try:
-            from slackwater.engine.analyse import type_name
-
-            return type_name(self._spark.sql(query).schema.fields[0].dataType)
-        except Exception as error:
-            raise AnalysisError(
-                "UNION_MISMATCH",
-                f"column '{a.name}' is {a.type} in one stream and {b.type} in the other",
-                hint="cast one of them",
-                column=a.name,
-            ) from error
+        return unite(left, right, [by_name[c.lower()] for c in left.columns])
 
     def _shaped(self, order: Sequence[str], names: Sequence[str], types: Sequence[str]) -> Stream:
         same = list(order) == self.columns and list(names) == self.columns
@@ -491,16 +395,6 @@ class Stream:
 
     def _text(self) -> str:
         return "\n".join(render(self._node, policies=True))
-
-
-def _range_of(node: Aggregate) -> int | None:
-    """Length of an aggregate's windows, where they all have the same."""
-    w = node.window
-    return w.range if isinstance(w, TimeWindow | RowWindow | ByTuple) else None
-
-
-def _kind_of(type: str) -> Any:
-    return {"timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz", "bigint": "long"}.get(type)
 
 
 def _taken(name: str, hint: str) -> AnalysisError:

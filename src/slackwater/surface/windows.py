@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+from slackwater.errors import AnalysisError
+from slackwater.semantics.linear_windows import Linear
+
 Spec = TypeVar("Spec", bound="Windowing")
 
 
@@ -131,9 +134,9 @@ def window(
 def rows(
     range: int,
     slide: int | None = None,
-    *,
     per: str | Sequence[str] | None = None,
     at: Literal["source", "operator"] = "source",
+    *,
     on: str | None = None,
 ) -> RowsSpec:
     """Windows of ``range`` rows that end every ``slide`` rows (tumbling without ``slide``).
@@ -180,8 +183,8 @@ def landmark(slide: Any, origin: Any, *, on: str | None = None) -> LandmarkSpec:
 def byTuple(
     range: Any,
     every: int = 1,
-    *,
     over: Literal["arrival", "rank"] = "arrival",
+    *,
     on: str | None = None,
 ) -> ByTupleSpec:
     """A window of length ``range`` for every n-th row, ending at that row: ``(time - range, time]``.
@@ -264,3 +267,35 @@ def customWindow(
     'days of ten'
     """
     return CustomSpec(windows, extent, wids, name, on)
+
+
+def linearWindow(
+    start: tuple[int, int], end: tuple[int, int], *, on: str | None = None
+) -> CustomSpec:
+    """Windows whose start and end are linear in the id: window w is ``[a*w + b, c*w + d)``.
+
+    Parameters
+    ----------
+    start, end
+        ``(a, b)`` and ``(c, d)``, in microseconds or numbers of an integer column; a and c above zero. With
+        equal slopes these are sliding windows, numbered by their starts; with others they grow or shrink.
+    on
+        The progressing column; the stream's first by default.
+
+    Examples
+    --------
+    >>> linearWindow((10, 0), (10, 25)).type
+    'linear [10*w + 0, 10*w + 25)'
+    """
+    for what, line in (("start", start), ("end", end)):
+        whole = isinstance(line, tuple) and len(line) == 2 and all(type(x) is int for x in line)
+        if not whole or line[0] <= 0:
+            raise AnalysisError(
+                "BAD_OPTION",
+                f"{what}={line!r} is not a rising line",
+                hint="give (slope, offset), two ints, the slope above zero",
+                value=line,
+            )
+    lines = Linear(start, end)
+    name = f"linear [{start[0]}*w + {start[1]}, {end[0]}*w + {end[1]})"
+    return CustomSpec(lines.windows, lines.extent, lines.wids, name, on)

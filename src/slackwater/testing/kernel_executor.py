@@ -135,9 +135,7 @@ class KernelMachine:
         found = {
             name: _rows(
                 node,
-                _entering(tables[id(node)], node.times[0].name)
-                if node.times
-                else tables[id(node)],
+                _entering(tables[id(node)], node.times[0].name) if node.times else tables[id(node)],
             )
             for name, node in self.outputs.items()
         }

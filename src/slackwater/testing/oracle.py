@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.errors import AnalysisError, LateRowError
+from slackwater.errors import AnalysisError
 from slackwater.model.node import (
     Aggregate,
     Dedup,
@@ -27,14 +27,14 @@ from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics.limits import END, START
 from slackwater.testing.expressions import compile_expression
 from slackwater.testing.oracle_aggregates import aggregate
-from slackwater.testing.oracle_patterns import Exclusions, input_row, limits
+from slackwater.testing.oracle_late import LateRules
+from slackwater.testing.oracle_patterns import Exclusions
 from slackwater.testing.oracle_progress import History, bound
 from slackwater.testing.oracle_types import Item, Row, StepResult, Window
-from slackwater.testing.oracle_window_types import Came, bound_of_results, closed_to, completed
+from slackwater.testing.oracle_window_types import Came, bound_of_results, completed
 from slackwater.testing.oracle_windows import (
     end_of,
     first_not_reached,
-    shifts,
     time_of,
     windows_holding,
 )
@@ -43,7 +43,7 @@ __all__ = ["Oracle", "StepResult", "Window"]
 
 
 @dataclass
-class Oracle:
+class Oracle(LateRules):
     """Runs outputs of a query step by step; a step is one micro-batch.
 
     Examples
@@ -139,109 +139,6 @@ class Oracle:
 
     def _last(self, node: Node) -> list[Item]:
         return [i for i in self._items[id(node)] if i.step == self.steps - 1]
-
-    def _before(self, node: Node, column: str) -> int:
-        """The bound in force when this step began."""
-        past = self._bounds[id(node)][: self.steps]
-        return past[-1][column] if past else START
-
-    # --- late rows ---------------------------------------------------------------------------------
-
-    def _check_raise(
-        self, rows: Mapping[str, Sequence[Mapping[str, Any]]], now: int | None
-    ) -> None:
-        for name, history in self._sources.items():
-            if history.source.late != "raise":
-                continue
-            for row in rows.get(name, ()):
-                if history.is_punctuation(row):
-                    continue
-                for time in history.source.times:
-                    value, b = row.get(time.name), self._source_bound(history.source, time.name)
-                    broken = self._exclusions.broken(history.source, row, self.steps)
-                    if value is not None and (value < b or broken):
-                        raise LateRowError(
-                            "LATE_ROW",
-                            f"stream '{name}': late on '{time.name}': {dict(row)}",
-                            row=dict(row),
-                        )
-
-    def _source_bound(self, source: Source, column: str) -> int:
-        node = next(n for n in self.nodes if isinstance(n, Source) and n.name == source.name)
-        return self._before(node, column)
-
-    def _judge(self, name: str, history: History) -> None:
-        """Tell the rows of this step that are late, future or without a time, column by column."""
-        source = history.source
-        counts = {t.name: 0 for t in source.times}
-        self._late_rows[name] = []
-        for a in history.arrivals:
-            if a.step != self.steps or a.punctuation:
-                continue
-            reasons = self._reasons(history, a.row)
-            for column, (why, _) in reasons.items():
-                counts[column] += why == "late"
-            if reasons:
-                column, (why, by) = next(iter(reasons.items()))
-                b = self._source_bound(source, column)
-                if why == "late":
-                    b = START if by is None else a.row[column] + by
-                self._late_rows[name].append(
-                    {
-                        **a.row,
-                        "_late_reason": why,
-                        "_late_by": by,
-                        "_late_bound": None if b <= START else b,
-                        "_late_windows": self._missed(source, column, a.row),
-                    }
-                )
-        self._late[name] = counts
-
-    def _reasons(
-        self, history: History, row: Mapping[str, Any]
-    ) -> dict[str, tuple[str, int | None]]:
-        """Why a row of this step is a late row, and by how much; by column, in their order."""
-        found: dict[str, tuple[str, int | None]] = {}
-        for time, policy in zip(history.source.times, history.source.policies, strict=True):
-            value = row.get(time.name)
-            limit = history.limit(time, policy, self.steps)
-            b = self._source_bound(history.source, time.name)
-            if value is None:
-                found[time.name] = ("null_time", None)
-            elif policy.future == "side" and limit is not None and value > limit:
-                found[time.name] = ("future", value - limit)
-            else:
-                ends = [b] if value < b else []
-                broken = self._exclusions.broken(history.source, row, self.steps)
-                if broken:
-                    ends += limits(history, row, time.name, self.steps)
-                if ends or broken:
-                    found[time.name] = ("late", max(ends) - value if ends else None)
-        return found
-
-    def _missed(self, source: Source, column: str, row: Mapping[str, Any]) -> int:
-        """How many windows of the aggregates that read the column directly were closed to the row.
-
-        A window is closed by the bound of the aggregate's input, which behind a union is the least of
-        several.
-        """
-        missed, value = 0, row.get(column)
-        for node in self.nodes:
-            if value is None or not isinstance(node, Aggregate):
-                continue
-            w, b = node.window, self._before(node.child, node.window.on)
-            for moved in set(shifts(node.child, w.on, source.name, column)):
-                if not isinstance(w, TimeWindow):
-                    missed += closed_to(value + moved, b, w)
-                    continue
-                wids = windows_holding(value + moved, w)
-                if self._exclusions.any:
-                    given = input_row(node.child, source, row)
-                    key = tuple(compile_expression(k.expr.sql)(given) for k in node.keys)
-                    missed += sum(self._shut(node, wid, key, self.steps) for wid in wids)
-                else:
-                    missed += sum(end_of(wid, w) <= b for wid in wids)
-        return missed
 
     # --- bounds ------------------------------------------------------------------------------------
 
@@ -405,9 +302,7 @@ class Oracle:
             own = [END if e else b for e, b in zip(ended, bounds, strict=True)]
             open_ones = [c for c in group if not (c.step and ended[c.step - 1])]
             found += completed(w, open_ones, own, names)
-        return [
-            Item(self._result(node, f.wid, f.extent, f.key, f.rows), self.steps) for f in found
-        ]
+        return [Item(self._result(node, f.wid, f.extent, f.key, f.rows), self.steps) for f in found]
 
     def _ended_groups(
         self, node: Aggregate, came: list[Came]
@@ -459,15 +354,6 @@ class Oracle:
                 extent = Window(end_of(wid, w) - w.range, end_of(wid, w))
                 items.append(Item(self._result(node, wid, extent, key, rows), self.steps))
         return items
-
-    def _shut(self, node: Aggregate, wid: int, key: tuple[Any, ...], steps: int) -> bool:
-        """Whether a group's window is closed after so many steps, by punctuation of any kind."""
-        assert isinstance(node.window, TimeWindow)
-        if not steps or node.emit_empty:
-            bound = self._bounds[id(node.child)][steps - 1][node.window.on] if steps else START
-            return end_of(wid, node.window) <= bound
-        named = {k.name: v for k, v in zip(node.keys, key, strict=True)}
-        return self._exclusions.closed(node, named, wid, steps)
 
     def _result(
         self,

@@ -174,7 +174,7 @@ def linear(source: Source, time: TimeColumn, pattern: Row) -> int | None:
         return None
     test = tests[time.name]
     value: int = _value(test["value"], _type(source, time.name))
-    return value + (test["op"] == "<=")
+    return value + 1 if test["op"] == "<=" else value
 
 
 def names(source: Source, pattern: Row, partition: str) -> bool:

@@ -58,7 +58,9 @@ class History:
             for p in self.source.policies
         )
 
-    def punctuated(self, row: Mapping[str, Any], time: TimeColumn, policy: Punctuated) -> int | None:
+    def punctuated(
+        self, row: Mapping[str, Any], time: TimeColumn, policy: Punctuated
+    ) -> int | None:
         """The bound that a row gives on a column, or None."""
         value = row.get(policy.column)
         if not isinstance(value, Mapping):
@@ -158,7 +160,11 @@ def _stepped(v: int | None, time: TimeColumn, policy: Policy) -> int | None:
     if v is None or policy.step is None:
         return v
     step = parse_span(policy.step, time, what="step")
-    return max(k for k in range(v - step + 1, v + 1) if k % step == 0) if step < 10_000 else v - v % step
+    return (
+        max(k for k in range(v - step + 1, v + 1) if k % step == 0)
+        if step < 10_000
+        else v - v % step
+    )
 
 
 def _policy_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]) -> int | None:

@@ -40,7 +40,9 @@ class ProgramMachine:
     def step(self, inputs: Sequence[Arrival]) -> pa.Table:
         """One batch; the results."""
         node = self.operator.node
-        program = groupwise(lambda: OPERATORS[type(node)](self.operator, (0, BUCKETS)), node, inputs)
+        program = groupwise(
+            lambda: OPERATORS[type(node)](self.operator, (0, BUCKETS)), node, inputs
+        )
         old, new = [a.old for a in inputs], [a.new for a in inputs]
         live = [r for r in self.runs if r.high >= program.first_needed(r.part, old)]
 

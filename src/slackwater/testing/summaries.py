@@ -43,10 +43,7 @@ def summarize(
         by["" if name is None else str(name)].append(row)
     data = [r for r in rows if not is_punctuation(r, settings)]
     columns = {
-        s.column: {
-            name: _partition(source, settings, s, part, now)
-            for name, part in by.items()
-        }
+        s.column: {name: _partition(source, settings, s, part, now) for name, part in by.items()}
         for s in settings
     }
     late, null_time = {}, {}
