@@ -284,12 +284,17 @@ def test_little_memory_changes_no_result_and_holds_windows_back(
     """Pairs that wait for a pass over the disk still reach their windows: the join promises less meanwhile."""
     left, right = disordered(5, 4, 60, int), disordered(6, 4, 60, float)
     joined = {}
-    for memory in (None, "1k"):
+    for memory in (None, "6k"):
         a, b = streams(spark, sw.replay(spark, left, A), sw.replay(spark, right, B))
-        pairs = a.join(b, "k", sw.band(before="20 seconds", after="15 seconds"), "left", memory=memory)
-        named = {"pairs": pairs, "sums": pairs.groupBy("k", sw.window("4 seconds")).agg("sum(v) AS s")}
+        pairs = a.join(
+            b, "k", sw.band(before="20 seconds", after="15 seconds"), "left", memory=memory
+        )
+        named = {
+            "pairs": pairs,
+            "sums": pairs.groupBy("k", sw.window("4 seconds")).agg("sum(v) AS s"),
+        }
         joined[memory] = run(named, tmp_path / str(memory), options={"partitionGroups": 2})
-    whole, little = joined[None], joined["1k"]
+    whole, little = joined[None], joined["6k"]
     assert counted(little.rows("pairs"), NAMES) == counted(whole.rows("pairs"), NAMES)
     assert Counter((r["k"], r["wid"], r["s"]) for r in little.rows("sums")) == Counter(
         (r["k"], r["wid"], r["s"]) for r in whole.rows("sums")

@@ -73,8 +73,7 @@ def _line(node: Node, policies: bool) -> str:
     outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
     empty = " with empty windows" if node.emit_empty else ""
     return (
-        f"aggregate by [{keys}] window {describe_window(node.window)}"
-        f"{empty}: {calls} -> {outputs}"
+        f"aggregate by [{keys}] window {describe_window(node.window)}{empty}: {calls} -> {outputs}"
     )
 
 
