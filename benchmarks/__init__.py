@@ -1,1 +1,1 @@
-"""Benchmarks, run by ``python -m benchmarks windows`` or ``growth``. They measure; they assert only that answers are right."""
+"""Benchmarks, run by ``python -m benchmarks windows``, ``growth`` or ``joins``. They measure; they assert only that answers are right."""

@@ -1,12 +1,12 @@
-"""``python -m benchmarks [windows|growth]``; without a name all of them."""
+"""``python -m benchmarks [windows|growth|joins]``; without a name all of them."""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks import growth, windows
+from benchmarks import growth, joins, windows
 
-BENCHMARKS = {"windows": windows.main, "growth": growth.main}
+BENCHMARKS = {"windows": windows.main, "growth": growth.main, "joins": joins.main}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -14,13 +14,14 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     found.add_argument("name", nargs="?", choices=[*BENCHMARKS, "all"], default="all")
     found.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
-    found.add_argument("--cases", help="parts of case names, e.g. 2m-60s-5s,10m (windows)")
-    found.add_argument("--rounds", type=int, help="in place of each case's own number (windows)")
+    found.add_argument("--cases", help="parts of case names, e.g. 2m-60s-5s,10m")
+    found.add_argument("--rounds", type=int, help="in place of each case's own number")
     found.add_argument("--heap", default="4g", help="memory of the driver's JVM (default: 4g)")
-    found.add_argument("--no-memory", action="store_true", help="do not measure memory (windows)")
+    found.add_argument("--no-memory", action="store_true", help="do not measure memory")
     found.add_argument("--no-latency", action="store_true", help="do not measure latency (windows)")
+    found.add_argument("--no-curves", action="store_true", help="leave the curves out (joins)")
     found.add_argument(
-        "--readme", action="store_true", help="rewrite README's table, docs/benchmarks.md (windows)"
+        "--readme", action="store_true", help="rewrite README's table, docs/benchmarks.md"
     )
     found.add_argument(
         "--limit", type=float, default=180.0, help="seconds a point may take (growth)"

@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import contenders
+from benchmarks import contenders, join_contenders
 from benchmarks.cases import Window
 
 
@@ -21,14 +21,14 @@ def main() -> None:
     job, answer = json.loads(sys.argv[1]), Path(sys.argv[2])
     spark = contenders.session(job["heap"])
     work = Path(job["work"])
-    run = contenders.run(
-        spark,
-        job["contender"],
-        Window(job["range"], job["slide"]),
-        Path(job["source"]),
-        work,
-        limit=job.get("limit"),
-    )
+    source, limit = Path(job["source"]), job.get("limit")
+    if "band" in job:
+        run = join_contenders.run(
+            spark, job["contender"], job["band"], source, work, memory=job["memory"], limit=limit
+        )
+    else:
+        window = Window(job["range"], job["slide"])
+        run = contenders.run(spark, job["contender"], window, source, work, limit=limit)
     found = {**asdict(run), "out": str(run.out)}
     spark.stop()
     shutil.rmtree(work, ignore_errors=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import answers, contenders, latency, memory, report
+from benchmarks import answers, contenders, join_report, latency, memory, report
 from benchmarks.cases import NATIVE, ROWS, SPLITS, Case, cases
 from benchmarks.contenders import Run
 from benchmarks.datagen import prepare
@@ -223,5 +223,8 @@ def write_documents(found: dict[str, Any]) -> None:
     """The table in the README, and ``docs/benchmarks.md``."""
     readme = ROOT / "README.md"
     readme.write_text(between_markers(readme.read_text(), report.readme(found)))
-    (ROOT / "docs" / "benchmarks.md").write_text(report.document(found))
+    page = ROOT / "docs" / "benchmarks.md"
+    joins = join_report.section_of(page.read_text()) if page.exists() else None
+    text = report.document(found)
+    page.write_text(text if joins is None else join_report.with_section(text, joins))
     say("written: README.md, docs/benchmarks.md")

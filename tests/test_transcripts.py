@@ -31,7 +31,7 @@ def test_oracle(path: Path) -> None:
     run(load(path), oracle)
 
 
-@pytest.mark.parametrize("plan", ["panes", "wids"])
+@pytest.mark.parametrize("plan", ["panes", "wids", "adaptive"])
 @pytest.mark.parametrize("path", PARAMS)
 def test_kernels(path: Path, plan: str) -> None:
     from slackwater.testing.kernel_executor import kernels
@@ -115,6 +115,22 @@ def test_a_wrong_one_fails(change: tuple[object, ...]) -> None:
         run(small(*change), oracle)
 
 
+def test_in_total_a_row_may_come_in_any_batch_but_must_come() -> None:
+    def moved(*places: int) -> Transcript:
+        transcript = small("check", {"out": {"total": True}})
+        text = {**transcript.text, "script": [dict(s) for s in transcript.text["script"]]}
+        del text["script"][1]["expect"]
+        for place in places:
+            text["script"][place]["expect"] = [[0, 5.3]]
+        return parse(text)
+
+    run(moved(0), oracle)
+    run(moved(1), oracle)
+    for wrong in ((), (0, 1)):
+        with pytest.raises(AssertionError, match="small, all batches: output 'out'"):
+            run(moved(*wrong), oracle)
+
+
 def test_missing_batches_fail() -> None:
     def lazy(transcript: Transcript) -> list[Observed]:
         return oracle(transcript)[:1]
@@ -133,6 +149,10 @@ def test_missing_batches_fail() -> None:
         ("query", [{"from": "nobody"}]),
         ("query", [{"from": "s"}, {"explode": 1}]),
         ("query", [{"from": "s"}, {"window": {"range": 5, "time": "v"}, "agg": {"n": "count(*)"}}]),
+        ("query", [{"join": ["s", "s"]}]),
+        ("query", [{"join": ["s", "s"], "band": {"after": 1}, "reach": [1, 1]}]),
+        ("query", [{"join": ["s", "s"], "band": {"after": 1}}]),
+        ("query", [{"from": "s"}, {"join": ["s"], "band": {"after": 1}}]),
         ("script", 0, {"tick": 1}),
         ("script", 0, {"rows": {"s": [[1]]}}),
         ("script", 0, {"rows": {"r": []}}),

@@ -159,21 +159,26 @@ def _ddl(source: Source) -> str:
     return ", ".join(f"`{f.name}` {f.type}" for f in source.schema)
 
 
-def rows(seed: int, batches: int = BATCHES, count: int = 30) -> list[list[list[Any]]]:
-    """Batches of rows that advance by 10 s each, out of order, with repeats and rows far too late."""
+def rows(
+    seed: int, batches: int = BATCHES, count: int = 30, late: bool = True
+) -> list[list[list[Any]]]:
+    """Batches of rows that advance by 10 s each, out of order, with repeats and rows far too late.
+
+    Without ``late`` a row is at most 19 s older than any before it.
+    """
     random_ = random.Random(seed)
     made: list[list[list[Any]]] = []
     number = 0
     for batch in range(batches):
         current = []
         for _ in range(count):
-            back = random_.choice([0, 0, 0, 1, 4, 9, 25, 45])
+            back = random_.choice([0, 0, 0, 1, 4, 9, 25, 45] if late else [0, 0, 0, 1, 4, 9])
             second = BASE + batch * 10 + random_.random() * 10 - back
             current.append(
                 [number, random_.choice("abcdef"), round(second, 3), random_.randrange(100)]
             )
             number += 1
-        earlier = [r for b in made[-2:] for r in b]
+        earlier = [r for b in made[-2:] for r in b] if late else []
         current += random_.sample(earlier, min(6, len(earlier)))  # sent once more
         current += random_.sample(current, 3)
         made.append(current)
@@ -196,6 +201,11 @@ def _delay(spec: Any = None) -> dict[str, Any]:
 def _window(span: str, slide: str | None = None, **agg: str) -> dict[str, Any]:
     window = {"range": span} if slide is None else {"range": span, "slide": slide}
     return {"window": window, "by": ["k"], "agg": agg}
+
+
+def _join(*, before: str, after: str, **more: Any) -> dict[str, Any]:
+    band = {"before": before, "after": after}
+    return {"join": ["s", "t"], "keys": ["k"], "band": band, "where": "s_v <= t_v", **more}
 
 
 @cache
@@ -267,6 +277,29 @@ def scenarios() -> dict[str, Scenario]:
                  _window("20 seconds", n="count(*)", t="sum(v)"),
              ]},
              "script": _script({"s": rows(7), "t": rows(8, batches=3)}, tick=10)},
+        ),
+        Scenario(
+            # Late rows meet what was kept for others; unmatched rows leave by the other stream's bound.
+            "join",
+            {"name": "join", "streams": {"s": _delay(), "t": _delay()},
+             "query": {
+                 "pairs": [_join(before="4 seconds", after="3 seconds", how="full")],
+                 "sums": [{"from": "pairs"}, _window("10 seconds", n="count(*)", t="sum(s_v)")],
+             },
+             "script": _script({"s": rows(9), "t": rows(10)})},
+            frozenset({"t"}),
+        ),
+        Scenario(
+            # The window is some times the memory, so pairs come from passes and windows wait for them.
+            "join in little memory",
+            {"name": "join in little memory",
+             "streams": {n: _delay({"bounded_delay": "20 seconds"}) for n in ("s", "t")},
+             "query": {
+                 "pairs": [_join(before="4 seconds", after="9 seconds", how="left", memory=3000)],
+                 "sums": [{"from": "pairs"}, _window("10 seconds", n="count(*)", t="sum(t_v)")],
+             },
+             "script": _script({"s": rows(11, late=False), "t": rows(12, late=False)})},
+            frozenset({"s"}),
         ),
     ]  # fmt: skip
     return {s.name: s for s in made}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 NAMES = list(scenarios())
-KILLS = 4  # at random moments, per scenario: 24 in all
+KILLS = 4  # at random moments, per scenario: 32 in all
 LONGEST = 8.0  # seconds; a scenario takes about this from the session's start to its end
 
 # An operator that gives out few files, or keeps few runs, reaches a point less often.

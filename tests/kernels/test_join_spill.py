@@ -335,6 +335,39 @@ def test_small_files_are_merged_and_the_disk_holds_the_window_only():
     assert merged.out == slow_join(trace, band, "full")
 
 
+def test_expiry_is_by_times_and_reads_nothing():
+    sides = [[(t, t % 5, side * 1_000 + t) for t in range(200)] for side in (0, 1)]
+    empty: list = [[], []]
+    trace = Trace(
+        [sides, empty, empty, empty], [(150, 150), (180, 180), (2_000, 2_000), (END, END)]
+    )
+    blocks = []
+    policy = Policy(6_000, backlog=0.0)
+    run = replay(
+        trace,
+        Band(50, 50),
+        policy,
+        max_pairs=1_000,
+        hook=lambda n, done: blocks.append(sum(len(b) for b in done.ledger.blocks)),
+    )
+    assert run.out == slow_join(trace, Band(50, 50))
+    assert run.stats[0].read_bytes > 0, "the window is far larger than the memory"
+    assert blocks[0] > blocks[1] > blocks[2] == 0
+    for stats in run.stats[1:]:
+        assert stats.reads == stats.read_bytes == stats.written_bytes == 0
+    assert sum(s.expired_blocks for s in run.stats[1:]) == blocks[0]
+
+
+def test_rows_meet_on_arrival_whatever_the_size_of_their_block():
+    """A row that comes alone meets what is in memory at once: there is no block that is still to be filled."""
+    trace = Trace(
+        [[[(n, 0, n)], [(n, 0, 1_000 + n)]] for n in range(6)], [(n, n) for n in range(6)]
+    )
+    run = replay(trace, Band(9, 9), Policy(10_000_000), max_pairs=99)
+    assert [s.results for s in run.stats] == [2 * n + 1 for n in range(6)]
+    assert all(s.delayed_results == 0 for s in run.stats)
+
+
 def test_rows_that_no_later_row_can_match_are_not_stored():
     lefts, rights = [(t, 0, t) for t in range(100)], [(t, 0, 1_000 + t) for t in range(100)]
     trace = Trace([[lefts, rights], [[], []]], [(100, 100), (END, END)])

@@ -193,3 +193,29 @@ def test_a_reach_per_input_is_asked_for():
         join.needed_from(Reach((1, 2, 3)), 0, (0, 0))
     with pytest.raises(AnalysisError, match="2 inputs"):
         join.time_bounds(Band(1, 2), (0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "within",
+    [Band(2, 3), Band(2, 3, "left"), Band(0, 4, "neither"), Tumbling(TimeWindow(5, 5, 2, "ts")),
+     Reach((4, 0)), Reach((4, 2, 0)), Tumbling(TimeWindow(3, 3, 0, "ts"))],
+)  # fmt: skip
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_row_counts_as_late_if_a_partner_may_have_been_given_up(within, data):
+    inputs = len(within.ticks) if isinstance(within, Reach) else 2
+    bounds = tuple(data.draw(st.integers(-10, 10)) for _ in range(inputs))
+    i = data.draw(st.integers(0, inputs - 1))
+    oracle = JoinOracle(within, inputs=inputs)
+    oracle.bounds = bounds
+
+    def finds_all(t):
+        others = [j for j in range(inputs) if j != i]
+        return all(
+            oracle.needed(j, u)
+            for j in others for u in range(t - 30, t + 31) if pairs(within, i, j, t, u)
+        )  # fmt: skip
+
+    first = join.met_from(within, i, bounds)
+    for t in range(first - 12, first + 12):
+        assert finds_all(t) == (t >= first), (t, first)

@@ -27,6 +27,8 @@ class Settings:
     compact_runs: int = 8
     compact_rows: int = 2_000_000
     compression: str = "zstd"
+    smooth: int = 0
+    smooth_windows: int = 2
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,17 @@ import pyarrow.parquet as pq
 
 from slackwater.engine import failpoints
 from slackwater.engine.batch import Batch
+from slackwater.engine.join_rows import InputRows, plain_time
 from slackwater.engine.manifest import OutputFile
 from slackwater.engine.partition_dirs import partition_tables
 from slackwater.engine.plan import Operator, Path, Step
 from slackwater.engine.wire import Message, pack, routes
-from slackwater.kernels import aggregate
+from slackwater.kernels import adaptive, aggregate
 from slackwater.kernels.buckets import bucket_of, group_of
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
 from slackwater.kernels.counting import counted_rows, counted_select
-from slackwater.kernels.types import arrow_type, cast_table
+from slackwater.kernels.join_spec import BUCKET, TIME
+from slackwater.kernels.types import cast_table
 from slackwater.model.node import Aggregate, Dedup, Join
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
@@ -34,6 +36,10 @@ ROWS = "_rows"
 
 MAX_PENDING_BYTES = 64 << 20
 """Results beyond this are written at once: a join's may be larger than memory."""
+
+MAX_DICTIONARY_BYTES = 128 << 10
+"""A column with more distinct values than fit is written without a dictionary: at a megabyte, the usual limit,
+numbers and times that hardly recur take three times as long to write, and more room."""
 
 
 def ticks_sql(time: TimeColumn) -> str:
@@ -61,6 +67,17 @@ def relation(steps: tuple[Step, ...], base: str) -> str:
     return sql
 
 
+def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
+    """The table after row operators that only choose and rename columns; None if one does more."""
+    for step in steps:
+        places = {quote(c): c for c in table.column_names}
+        chosen = [places.get(str(c.expr.duck)) for c in step.columns]
+        if step.condition is not None or None in chosen:
+            return None
+        table = table.select(chosen).rename_columns([c.name for c in step.columns])
+    return table
+
+
 class Delivery:
     """Collects what one task sends on: messages to groups, and files of outputs."""
 
@@ -70,6 +87,7 @@ class Delivery:
         self.messages: list[Message] = []
         self.files: dict[str, list[OutputFile]] = {}
         self._pending: dict[str, list[pa.Table]] = {}
+        self._pending_bytes = 0
 
     def send(self, path: Path, table: pa.Table) -> None:
         """Take the rows of ``table`` (the producer's columns) along ``path``.
@@ -87,8 +105,12 @@ class Delivery:
         assert operator is not None
         if operator.spec is not None and needs_rows(operator.spec.window):
             self._route(path, self._counted_rows(operator, path, table))
+        elif operator.spec is not None and operator.spec.plan == "adaptive":
+            self._route(path, self._rows_to_keep(operator, path, table))
         elif operator.spec is not None:
             self.send_partials(path, self._partials(operator, path, table))
+        elif isinstance(operator.node, Join):
+            self._route(path, self._join_rows(operator.node, path, table))
         else:
             self._route(path, self._keyed_rows(operator, path, table))
 
@@ -118,29 +140,54 @@ class Delivery:
         sql = counted_select(spec, keys, ticks_sql(time), rows)
         return counted_rows(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
 
+    def _rows_to_keep(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
+        node, spec = operator.node, operator.spec
+        assert isinstance(node, Aggregate) and spec is not None
+        time = next(t for t in node.child.times if t.name == operator.on)
+        keys = [str(k.expr.duck) for k in node.keys]
+        rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
+        sql = adaptive.rows_select(spec, keys, ticks_sql(time), rows)
+        return adaptive.rows(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
+
     def _keyed_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
         node = operator.node
         child = node.children[path.input]
         time = next(t for t in child.times if t.name == operator.columns[path.input])
         rows = relation(path.steps, f"SELECT * FROM {ROWS}")
-        keys = node.keys[path.input] if isinstance(node, Join) else ()
-        extra = [f"{ticks_sql(time)} AS _time"]
-        extra += [f"{k.expr.duck} AS _k{i}" for i, k in enumerate(keys)]
-        sql = f"SELECT *, {', '.join(extra)} FROM ({rows})"
+        sql = f"SELECT *, {ticks_sql(time)} AS _time FROM ({rows})"
         found = sql_to_arrow(self._connection(), sql, {ROWS: table})
-        added = ["_time", *(f"_k{i}" for i in range(len(keys)))]
-        result = cast_table(found.drop_columns(added), child.schema)
+        result = cast_table(found.drop_columns(["_time"]), child.schema)
         result = result.append_column("_time", found["_time"].cast(pa.int64()))
-        for i, k in enumerate(keys):
-            result = result.append_column(f"_k{i}", found[f"_k{i}"].cast(arrow_type(k.expr.type)))
         if isinstance(node, Dedup):
             buckets = bucket_of([result[c] for c in node.subset])
-        elif isinstance(node, Join):
-            names = [f"_k{i}" for i in range(len(keys))]
-            buckets = bucket_of([result[c] for c in names], rows=result.num_rows)
         else:  # a sort is global: one bucket
             buckets = np.zeros(result.num_rows, np.int16)
         return result.append_column("_bucket", pa.array(buckets, pa.int16()))
+
+    def _join_rows(self, node: Join, path: Path, table: pa.Table) -> pa.Table:
+        shape = InputRows(node, path.input)
+        rows = renamed(path.steps, table)
+        kinds = {} if rows is None else {f.name: f.type for f in rows.schema}
+        places = {quote(c): c for c in kinds}
+        if (
+            rows is None
+            or not plain_time(shape.time, kinds)
+            or not all(key in places for key in shape.keys)
+        ):
+            items = [quote(c) for c in shape.columns] + [f"{ticks_sql(shape.time)} AS {TIME}"]
+            items += [f"{key} AS _k{i}" for i, key in enumerate(shape.keys)]
+            base = relation(path.steps, f"SELECT * FROM {ROWS}")
+            sql = f"SELECT {', '.join(items)} FROM ({base})"
+            rows = sql_to_arrow(self._connection(), sql, {ROWS: table})
+        else:
+            # Nothing to compute: the table's columns under other names.
+            keys = [rows[places[key]] for key in shape.keys]
+            columns = [*(rows[c] for c in shape.columns), rows[shape.time.name], *keys]
+            rows = pa.table(columns, names=[f.name for f in shape.full][:-1])
+        rows = rows.cast(pa.schema(list(shape.full)[:-1]))
+        names = [f"_k{i}" for i in range(len(shape.keys))]
+        buckets = bucket_of([rows[c] for c in names], rows=rows.num_rows)
+        return shape.narrowed(rows.append_column(BUCKET, pa.array(buckets, pa.int16())))
 
     def _route(self, path: Path, table: pa.Table) -> None:
         """Cut a table by its ``_bucket`` column and address each part to its group."""
@@ -160,17 +207,19 @@ class Delivery:
 
     def _to_output(self, path: Path, table: pa.Table) -> None:
         name = path.consumer.removeprefix("out:")
-        if path.steps:
+        rows = renamed(path.steps, table)
+        if rows is None:
             sql = relation(path.steps, f"SELECT * FROM {ROWS}")
-            table = sql_to_arrow(self._connection(), sql, {ROWS: table})
-        self.keep_output(name, table)
+            rows = sql_to_arrow(self._connection(), sql, {ROWS: table})
+        self.keep_output(name, rows)
 
     def keep_output(self, name: str, table: pa.Table) -> None:
         """Rows of an output, already in its schema's shape; written by `finish`."""
         if table.num_rows:
             table = cast_table(table, self._output_fields(name))
             self._pending.setdefault(name, []).append(table)
-            if sum(t.nbytes for t in self._pending[name]) > MAX_PENDING_BYTES:
+            self._pending_bytes += table.nbytes
+            if self._pending_bytes > MAX_PENDING_BYTES:
                 self.finish()
 
     def finish(self) -> None:
@@ -185,13 +234,20 @@ class Delivery:
             for directory, part in partition_tables(whole, staging.partition_by):
                 self.files.setdefault(name, []).append(self._write(staging.folder, directory, part))
         self._pending.clear()
+        self._pending_bytes = 0
 
     def _write(self, folder: str, directory: str, table: pa.Table) -> OutputFile:
         failpoints.hit("task.output.before", self.batch.failpoints)
         name = f"{self.batch.prefix('part')}-{self.task}-{os.urandom(4).hex()}.parquet"
         path = FilePath(folder) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, compression=self.batch.settings.compression, store_schema=False)
+        pq.write_table(
+            table,
+            path,
+            compression=self.batch.settings.compression,
+            store_schema=False,
+            dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
+        )
         with open(path, "rb") as written:
             os.fsync(written.fileno())
         failpoints.hit("task.output.after", self.batch.failpoints)

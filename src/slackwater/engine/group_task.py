@@ -26,6 +26,7 @@ from slackwater.engine.plan import Operator
 from slackwater.engine.program import MAIN, Arrival, Program, StateStep
 from slackwater.engine.progress_step import held_bounds, new_progress, patterns_of
 from slackwater.engine.runs import overlaps, read_runs, write_run
+from slackwater.engine.smoothing import SmoothProgram, is_smooth
 from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
 from slackwater.errors import ExecutionError
 from slackwater.kernels.buckets import bucket_range
@@ -163,7 +164,7 @@ def _advance(
     inputs = _arrivals(batch, operator, inbox, bounds)
     if join_spill.is_spilled(operator):
         return join_spill.advance(batch, operator, inputs, group, buckets, delivery)
-    program = groupwise(lambda: _program(batch, operator, buckets), operator.node, inputs)
+    program = groupwise(lambda: _program(batch, operator, buckets, group), operator.node, inputs)
     old, new = [a.old for a in inputs], [a.new for a in inputs]
     all_runs = batch.runs.get(operator.id, [])
     mine = all_runs[group] if group < len(all_runs) else []
@@ -206,12 +207,15 @@ def _advance(
         "late": step.late,
         "compacted": merged,
         **({"statistics": dict(step.statistics)} if step.statistics else {}),
+        **({"ledger": step.ledger, "hold": list(step.hold)} if step.ledger is not None else {}),
     }
 
 
-def _program(batch: Batch, operator: Operator, buckets: tuple[int, int]) -> Program:
+def _program(batch: Batch, operator: Operator, buckets: tuple[int, int], group: int) -> Program:
     if isinstance(operator.node, Join):
         return JoinProgram(operator, buckets, batch)
+    if is_smooth(batch, operator):
+        return SmoothProgram(operator, buckets, batch, group)
     return OPERATORS[type(operator.node)](operator, buckets)
 
 

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import ROWS, relation
+from slackwater.engine.join_rows import InputRows
 from slackwater.engine.plan import Operator, finishing
 from slackwater.engine.program import Arrival, Part, State, StateStep
 from slackwater.kernels import join
 from slackwater.kernels.column_engine import connect, sql_to_arrow
-from slackwater.kernels.types import arrow_schema, arrow_type
 from slackwater.model.node import Join
-from slackwater.semantics.join import needed_from, outer_inputs
+from slackwater.semantics.join import met_from, needed_from, outer_inputs
 
 MATCHED = "m"
 
@@ -32,40 +32,30 @@ class JoinProgram:
         self.batch = batch
         node = self.node
         count = len(node.keys[0])
+        self.rows = [InputRows(node, i) for i in range(len(node.inputs))]
         self.spec = join.JoinSpec(
-            node.within,
-            count,
-            tuple(tuple(f.name for f in c.schema) for c in node.inputs),
-            node.how,
+            node.within, count, tuple(rows.columns for rows in self.rows), node.how
         )
         self.outer = outer_inputs(node.how)
-        self.schemas = [self._row_schema(i) for i in range(len(node.inputs))]
         self.parts: dict[str, Part] = {}
-        for i, schema in enumerate(self.schemas):
-            self.parts[str(i)] = Part("_time", join.state_schema(self.spec, i, schema))
+        for i, rows in enumerate(self.rows):
+            self.parts[str(i)] = Part("_time", join.state_schema(self.spec, i, rows.lean))
             if i in self.outer:
                 self.parts[f"{i}{MATCHED}"] = Part("_time", join.MATCHED_SCHEMA)
-
-    def _row_schema(self, i: int) -> pa.Schema:
-        keys = [
-            pa.field(f"_k{n}", arrow_type(k.expr.type)) for n, k in enumerate(self.node.keys[i])
-        ]
-        fields = [pa.field("_time", pa.int64()), *keys, pa.field("_bucket", pa.int16())]
-        return pa.schema([*arrow_schema(self.node.inputs[i].schema), *fields])
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return needed_from(self.node.within, int(part.removesuffix(MATCHED)), bounds)
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         new = [
-            pa.concat_tables([s.empty_table(), *(t.select(s.names).cast(s) for t in a.tables)])
-            for s, a in zip(self.schemas, inputs, strict=True)
+            pa.concat_tables([r.full.empty_table(), *(r.arrived(t) for t in a.tables)])
+            for r, a in zip(self.rows, inputs, strict=True)
         ]
         old, after = [a.old for a in inputs], [a.new for a in inputs]
         done = join.step(
             self.spec,
             new,
-            [_reader(state, str(i)) for i in range(len(inputs))],
+            [_reader(state, str(i), rows.widened) for i, rows in enumerate(self.rows)],
             old,
             after,
             self.predicate,
@@ -77,20 +67,27 @@ class JoinProgram:
             self.batch.id << 32,
         )
         late = sum(
-            int(np.count_nonzero(t["_time"].to_numpy() < needed_from(self.node.within, i, old)))
+            int(np.count_nonzero(t["_time"].to_numpy() < met_from(self.node.within, i, old)))
             for i, t in enumerate(new)
         )
         keep: dict[str, pa.Table] = {}
 
         def output() -> Iterator[pa.Table]:
-            yield from done.output
+            for table in done.output:
+                yield self.shown(table)
             kept = done.finish()
             for i, table in enumerate(kept.keep):
-                keep[str(i)] = table
+                keep[str(i)] = self.rows[i].narrowed(table)
             for i in self.outer:
                 keep[f"{i}{MATCHED}"] = kept.matched[i]
 
         return StateStep(output(), keep, late)
+
+    def shown(self, results: pa.Table) -> pa.Table:
+        """A kernel's results with all columns that the node's ``outputs`` need."""
+        for rows in self.rows:
+            results = rows.shown(results)
+        return results
 
     @property
     def predicate(self) -> Callable[[pa.Table], pa.BooleanArray] | None:
@@ -103,15 +100,17 @@ class JoinProgram:
         sql = relation((finishing(self.node),), f"SELECT * FROM {ROWS}")
         sql = f"SELECT coalesce({where.duck}, false) AS m FROM ({sql})"
         connection = connect(self.batch.settings.memory)
-        found = sql_to_arrow(connection, sql, {ROWS: rows})["m"]
+        found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})["m"]
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return rows.filter(pc.greater_equal(rows["_time"], first))
 
 
-def _reader(state: State, part: str) -> Callable[[int, int], pa.Table]:
-    return lambda low, high: state(low, high, part)
+def _reader(
+    state: State, part: str, made: Callable[[pa.Table], pa.Table] = lambda table: table
+) -> Callable[[int, int], pa.Table]:
+    return lambda low, high: made(state(low, high, part))
 
 
 def _nothing(low: int, high: int) -> pa.Table:

@@ -7,7 +7,7 @@ yet to meet a part of the other side hold back what the join promises (`hold`), 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine import failpoints
+from slackwater.engine import failpoints, smoothing
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.join_operator import JoinProgram
@@ -28,7 +28,7 @@ from slackwater.kernels.join_blocks import LocalBlockStore
 from slackwater.kernels.join_ledger import Ledger, narrowed, united
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
-from slackwater.semantics.join import needed_from
+from slackwater.semantics.join import met_from
 from slackwater.semantics.join_memory import Policy
 
 
@@ -41,6 +41,8 @@ def regroup_ledgers(ledgers: Sequence[Any], count: int) -> list[Any]:
     """The ledgers of the groups for another number of groups, without touching a file."""
     if len(ledgers) == count or not ledgers:
         return list(ledgers)
+    if "closed" in ledgers[0]:  # of an aggregate
+        return list(smoothing.regroup(ledgers, count))
     whole = reduce(united, [Ledger.from_json(ledger) for ledger in ledgers])
     return [narrowed(whole, bucket_range(g, count)).to_json() for g in range(count)]
 
@@ -70,12 +72,12 @@ def advance(
 
     def emit(table: pa.Table, delayed: bool) -> None:
         for path in paths:
-            delivery.send(path, table)
+            delivery.send(path, program.shown(table))
 
     old = (inputs[0].old, inputs[1].old)
     new = (inputs[0].new, inputs[1].new)
     late = sum(
-        int(np.count_nonzero(t["_time"].to_numpy() < needed_from(node.within, i, old)))
+        int(np.count_nonzero(t["_time"].to_numpy() < met_from(node.within, i, old)))
         for i, a in enumerate(inputs)
         for t in a.tables
     )
@@ -84,8 +86,8 @@ def advance(
             program.spec,
             ledger,
             store,
-            [_rows(a, s) for a, s in zip(inputs, program.schemas, strict=True)],
-            program.schemas,
+            [map(r.arrived, a.tables) for r, a in zip(program.rows, inputs, strict=True)],
+            [r.full for r in program.rows],
             join_spill.Batch(old, new, batch.now or 0, min(new) >= END),
             _policy(node),
             emit,
@@ -112,10 +114,6 @@ def advance(
         "hold": list(done.held),
         "statistics": {"join": stats},
     }
-
-
-def _rows(arrival: Arrival, schema: pa.Schema) -> Iterator[pa.Table]:
-    return (t.select(schema.names).cast(schema) for t in arrival.tables)
 
 
 def _policy(node: Join) -> Policy:

@@ -272,8 +272,9 @@ class Loop:
 
     @staticmethod
     def _owes(base: Manifest) -> bool:
-        """Whether some join has rows that wait to be joined."""
-        return any(any(ledger["debts"]) for found in base.ledgers.values() for ledger in found)
+        """Whether rows wait to be joined, or results to come out."""
+        ledgers = [ledger for found in base.ledgers.values() for ledger in found]
+        return any(any(led.get("debts", ())) or led.get("held", 0) for led in ledgers)
 
     def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
         plan: dict[int, dict[str, list[Split]]] = {}

@@ -32,9 +32,10 @@ from slackwater.model.node import (
 )
 from slackwater.model.render import digest
 from slackwater.model.schema import Expr, Field, Named, column
-from slackwater.model.window import ByTuple, TimeWindow
+from slackwater.model.window import ByTuple, TimeWindow, is_all_time
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.cost import choose_plan
+from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.windows import plan_of
 
 LOW_LEVEL = 0
@@ -243,6 +244,8 @@ def build(
                     window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
                 )
                 w = node.window
+                if wanted == "adaptive" and (not can_adapt(node) or has_patterns(sources)):
+                    wanted = "auto"
                 if wanted == "auto" and isinstance(w, TimeWindow):
                     wanted = choose_plan(w).plan
                 spec = AggregateSpec(
@@ -261,6 +264,17 @@ def build(
         nodes, tuple(names), sources, tuple(operators), tuple(outputs), tuple(paths),
         tuple(level.items()), ansi, zone,
     )  # fmt: skip
+
+
+def has_patterns(sources: Sequence[Source]) -> bool:
+    """Whether punctuation may close single groups, for which there must be partials of all of them."""
+    return any(s.patterns for source in sources for s in resolve_source(source))
+
+
+def can_adapt(node: Aggregate) -> bool:
+    """Whether an aggregate has groups over windows of time, each of which may be kept in its own way."""
+    w = node.window
+    return isinstance(w, TimeWindow) and bool(node.keys) and not is_all_time(w)
 
 
 class _Found(NamedTuple):

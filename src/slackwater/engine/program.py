@@ -50,6 +50,7 @@ class StateStep:
 
     ``output`` may be an iterator, so that a large result need not be in memory at once; ``keep`` is read after
     it is exhausted. Of a part in ``rewritten``, ``keep`` holds all rows that are still needed, not just the new.
+    ``ledger`` is control state for the manifest; ``hold`` then says what may be promised of each input.
     """
 
     output: pa.Table | Iterable[pa.Table]
@@ -57,6 +58,8 @@ class StateStep:
     late: int = 0
     statistics: Mapping[str, Any] = field(default_factory=dict)
     rewritten: frozenset[str] = frozenset()
+    ledger: Mapping[str, Any] | None = None
+    hold: tuple[int, ...] = ()
 
     @property
     def kept(self) -> Mapping[str, pa.Table]:

@@ -137,8 +137,22 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
             "peakBytes": done.statistics[id]["peakBytes"],
         },
         "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
+        **_groups(states),
+        **_held(states),
         **_join(states),
     }
+
+
+def _groups(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many groups of an adaptive aggregate are kept in which way, over all tasks."""
+    found = [s["statistics"]["groups"] for s in states if "groups" in s.get("statistics", {})]
+    return {"groups": {k: sum(f[k] for f in found) for k in found[0]}} if found else {}
+
+
+def _held(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Partials of closed windows that wait, where the end of a window is spread over batches."""
+    found = [s["statistics"]["held"] for s in states if "held" in s.get("statistics", {})]
+    return {"held": sum(found)} if found else {}
 
 
 def _join(states: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,9 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.engine.manifest import Manifest, Run
-from slackwater.engine.plan import Operator, Plan
+from slackwater.engine.plan import Operator, Plan, can_adapt, has_patterns
+from slackwater.kernels.adaptive import sizes_of, unit
+from slackwater.model.node import Aggregate
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.adaptive import worth_it
 from slackwater.semantics.cost import Measured, PlanChoice, choose_plan
+
+FEW = 2.0
+"""Most rows per partial with which rows are sent as they are: more would make the shuffle larger, whatever they save."""
 
 Statistics = dict[str, dict[str, Any]]
 """By operator: ``rows`` that came, ``partials`` (groups of complete panes, or windows), the ``plan`` they were
@@ -71,10 +77,21 @@ def choice(operator: Operator, statistics: Mapping[str, Mapping[str, Any]]) -> P
     if operator.spec is None or not isinstance(operator.spec.window, TimeWindow):
         return None
     known = statistics.get(operator.id, {})
-    measured = None
-    if known.get("partials"):
-        measured = Measured(known["rows"], known["partials"], known["plan"])
-    return choose_plan(operator.spec.window, measured=measured)
+    if not known.get("partials"):
+        return choose_plan(operator.spec.window)
+    # Adaptive aggregates count partials of panes or windows, too.
+    counted = unit(operator.spec).plan if known["plan"] == "adaptive" else known["plan"]
+    measured = Measured(known["rows"], known["partials"], counted)
+    best = choose_plan(operator.spec.window, measured=measured)
+    each = known["rows"] / known["partials"]
+    if counted == "wids":
+        each *= operator.spec.window.range / operator.spec.window.slide
+    assert isinstance(operator.node, Aggregate)
+    sizes = sizes_of(operator.spec)
+    if each <= FEW and can_adapt(operator.node) and worth_it(sizes, each):
+        why = f"{each:.3g} rows of {sizes.row:g} bytes are smaller than a partial of {sizes.item:g}"
+        return replace(best, plan="adaptive", why=why)
+    return best
 
 
 def holds_state(operator: str, last: Manifest | None) -> bool:
@@ -91,11 +108,14 @@ def settled(plan: Plan, wanted: str, stored: Mapping[str, str], last: Manifest |
     if wanted != "auto":
         return plan
     operators = []
+    patterns = has_patterns(plan.sources)
     for operator in plan.operators:
         best = choice(operator, {} if last is None else last.statistics)
         if best is not None and operator.spec is not None:
             kept = holds_state(operator.id, last) and operator.id in stored
             chosen: Any = stored[operator.id] if kept else best.plan
+            if chosen == "adaptive" and patterns:
+                chosen = "panes"
             operator = replace(operator, spec=replace(operator.spec, plan=chosen))
         operators.append(operator)
     return replace(plan, operators=tuple(operators))

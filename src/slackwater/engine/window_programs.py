@@ -8,6 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.engine.adaptive import AdaptiveProgram
 from slackwater.engine.plan import Operator
 from slackwater.engine.present import present
 from slackwater.engine.program import MAIN, Arrival, Part, Program, State, StateStep
@@ -211,6 +212,7 @@ def _rows(tables: Sequence[pa.Table]) -> pa.Table | None:
 
 
 PROGRAMS: Mapping[str, Callable[[Operator, tuple[int, int]], Program]] = {
+    "adaptive": AdaptiveProgram,
     "landmark": LandmarkProgram,
     "sessions": SessionProgram,
     "custom": CustomProgram,

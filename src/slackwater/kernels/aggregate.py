@@ -276,7 +276,7 @@ def finished(
 def _partials(table: pa.Table, spec: AggregateSpec, columns: Sequence[pa.Array]) -> pa.Table:
     schema = partials_schema(spec)
     keys = [
-        _one_zero(flat(table.column(n)).cast(arrow_type(k.type)))
+        one_zero(flat(table.column(n)).cast(arrow_type(k.type)))
         for n, k in zip(spec.key_names, spec.keys)
     ]
     pane = flat(table.column("_pane")).cast(pa.int64())
@@ -336,7 +336,7 @@ def ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False))
 
 
-def _one_zero(array: pa.Array) -> pa.Array:
+def one_zero(array: pa.Array) -> pa.Array:
     """Float keys with one zero, as Spark shows them."""
     if not pa.types.is_floating(array.type):
         return array

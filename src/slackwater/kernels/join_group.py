@@ -69,7 +69,9 @@ class Group:
         floor: Ints | int,
     ) -> None:
         rows = pa.concat_tables([part.table for part in loaded]).combine_chunks()
-        ends = np.cumsum([part.table.num_rows for part in loaded])
+        sizes = [part.table.num_rows for part in loaded]
+        ends = np.cumsum(sizes)
+        owner = np.repeat(np.arange(len(others), dtype=np.int32), sizes)
         found = np.zeros(rows.num_rows, dtype=np.bool_)
         made = np.zeros(len(self._blocks), dtype=np.int64)
         worth = np.zeros(len(others), dtype=np.int64)
@@ -78,8 +80,7 @@ class Group:
             found[pairs.other] = True
             self._found[pairs.own] = True
             made += np.bincount(self._owner[pairs.own], minlength=len(self._blocks))
-            owner = np.searchsorted(ends, pairs.other, side="right")
-            worth += np.bincount(owner, minlength=len(others))
+            worth += np.bincount(owner[pairs.other], minlength=len(others))
         if not made.any():
             return
         for block, count in (*zip(self._blocks, made.tolist()), *zip(others, worth.tolist())):

@@ -160,6 +160,10 @@ class Probe:
         self._rows = Rows(joiner.spec, table)
         self._codes, dense = np.unique(self._rows.codes, return_inverse=True)
         self._index = TimeIndex(dense.astype(np.int64), self._rows.times)
+        # Most rows of a window meet nothing: by some bits of their code most of these are told at once.
+        self._mask = np.int64((1 << max(10, (4 * len(self._codes)).bit_length())) - 1)
+        self._seen = np.zeros(int(self._mask) + 1, dtype=np.bool_)
+        self._seen[self._codes & self._mask] = True
 
     def meet(
         self, table: pa.Table, *, allowed: Flags | None = None, floor: Ints | int = START
@@ -173,15 +177,18 @@ class Probe:
         if not len(self._codes):
             return
         codes = ints(table, CODE)
+        rows = np.flatnonzero(self._seen[codes & self._mask])
+        codes = codes[rows]
         place = np.searchsorted(self._codes, codes)
         place[place == len(self._codes)] = 0
-        rows = np.flatnonzero(self._codes[place] == codes)
-        if not len(rows):
+        hit = np.flatnonzero(self._codes[place] == codes)
+        if not len(hit):
             return
+        rows, place = rows[hit], place[hit]
         other = Rows(spec, table)
         times = other.times[rows]
         low, high = partners(spec.within, 1 - side, side, times)
-        spans = self._index.find(place[rows], np.asarray(low), np.asarray(high))
+        spans = self._index.find(place, np.asarray(low), np.asarray(high))
         most = self._joiner.most_pairs([self._rows.width, other.width])
         for found, own in self._index.pairs(spans, most):
             theirs = rows[found]

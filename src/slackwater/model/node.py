@@ -8,7 +8,7 @@ from typing import Literal
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join import How, Within
 from slackwater.model.policy import Policy
-from slackwater.model.schema import Expr, Field, Named
+from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import Window
 
@@ -183,11 +183,25 @@ class Join(Node):
 
     @property
     def raw_fields(self) -> tuple[Field, ...]:
-        """Columns of the operator's own table."""
+        """Columns of the operator's own table that ``outputs`` need."""
         return tuple(
             Field(raw_name(i, f.name), f.type)
-            for i, child in enumerate(self.inputs)
+            for i, (child, used) in enumerate(zip(self.inputs, self.used, strict=True))
             for f in child.schema
+            if f.name in used
+        )
+
+    @property
+    def used(self) -> tuple[frozenset[str], ...]:
+        """The columns of each input that ``outputs`` are made of."""
+        texts = [o.expr.sql for o in self.outputs]
+        return tuple(
+            frozenset(
+                f.name
+                for f in child.schema
+                if any(column(raw_name(i, f.name), f.type).sql in text for text in texts)
+            )
+            for i, child in enumerate(self.inputs)
         )
 
 

@@ -109,13 +109,15 @@ def propagate(
 
     ``sources`` gives the bounds of each source, by its name and column. The result is keyed by
     position, not by object, since positions survive pickling into tasks and JSON. ``holds`` gives, by
-    position too, what joins may promise of their inputs while rows of these wait to be joined.
+    position too, what joins may promise of their inputs while rows of these wait to be joined, and
+    aggregates while results wait to come out.
     """
     found: dict[int, dict[str, int]] = {}
     for position, node in enumerate(nodes):
         inputs = [found[id(c)] for c in node.children]
-        if isinstance(node, Join) and holds and position in holds:
-            held = zip(inputs, node.on, holds[position], strict=True)
+        if isinstance(node, Join | Aggregate) and holds and position in holds:
+            columns = node.on if isinstance(node, Join) else (node.window.on,)
+            held = zip(inputs, columns, holds[position], strict=True)
             inputs = [{**b, on: min(b[on], h)} for b, on, h in held]
         found[id(node)] = output_bounds(node, inputs, sources)
     return [found[id(node)] for node in nodes]
@@ -158,10 +160,11 @@ def _join_bounds(node: Join, bounds: Sequence[int]) -> dict[str, int]:
     kept = dict(zip(node.time_names, single, strict=True))
     found = {}
     for time in node.times:
-        if time.kind == "greatest" and time.parts:
-            found[time.name] = join.max_bound(node.within, bounds, node.how)
-        elif time.kind == "least" and time.parts:
-            found[time.name] = join.min_bound(node.within, bounds)
-        else:
+        # An input that is a join itself may have a greatest time of its own.
+        if time.name in kept:
             found[time.name] = kept[time.name]
+        elif time.kind == "greatest":
+            found[time.name] = join.max_bound(node.within, bounds, node.how)
+        else:
+            found[time.name] = join.min_bound(node.within, bounds)
     return found

@@ -33,7 +33,7 @@ class Constants:
 class PlanChoice:
     """The cheaper plan, what both would cost per window, and why."""
 
-    plan: Literal["panes", "wids"]
+    plan: Literal["panes", "wids", "adaptive"]
     panes: float
     wids: float
     why: str

@@ -12,6 +12,7 @@ has one bound per input and never goes back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band, How, Reach, Tumbling, Within
@@ -20,10 +21,11 @@ from slackwater.semantics.window_ids import Ints
 
 __all__ = [
     "corners", "effective", "group_closed", "is_empty", "is_stored", "joint", "max_bound",
-    "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
+    "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
 ]  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def reaches(within: Band | Reach) -> tuple[int, ...]:
     """For each input, by how much another row may be later than its own, that much included.
 
@@ -104,6 +106,23 @@ def needed_from(within: Within, i: int, bounds: Sequence[int]) -> int:
 def is_stored(within: Within, i: int, time: int, bounds: Sequence[int]) -> bool:
     """Whether a row of input i that has met all rows there are must be kept for later ones."""
     return time >= needed_from(within, i, bounds)
+
+
+def met_from(within: Within, i: int, bounds: Sequence[int]) -> int:
+    """The first time of input i whose rows find all partners that have come before them.
+
+    Some partner of an older row may have been given up, since no row on time could have met it. For two inputs and a
+    band these are the rows below their own input's bound, whatever the other one's is.
+
+    >>> met_from(Band(before=2, after=3), 0, (15, 100)), met_from(Band(2, 3), 1, (15, 100))
+    (15, 100)
+    """
+    _check(within, bounds)
+    inputs = range(len(bounds))
+    bound = max(min(bounds[k] for k in inputs if k != j) for j in inputs if j != i)
+    if isinstance(within, Tumbling):
+        return _reached_from(within, i, bound)
+    return bound
 
 
 def time_bounds(within: Within, bounds: Sequence[int]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from slackwater.errors import LateRowError
@@ -125,7 +126,7 @@ def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple
 def window_readers(
     outputs: Sequence[Node], source: Source, column: str
 ) -> tuple[tuple[Aggregate, int], ...]:
-    """The aggregates that rows of ``source`` reach by the time ``column``, before any other aggregate.
+    """The aggregates that rows of ``source`` reach by the time ``column``, before any other aggregate or join.
 
     With each comes the shift of its own time column against the source's. Which of its windows are
     closed to a row is told by the bound of its input: behind a union that is not the source's own.
@@ -134,14 +135,20 @@ def window_readers(
     for node in topological(outputs):
         if not isinstance(node, Aggregate):
             continue
-        for chain, moved in _paths(node.child, node.window.on, source, column):
+        for chain, moved in _paths(node.child, node.window.on, source, column, joins=False):
             if not chain and not any(n is node and m == moved for n, m in found):
                 found.append((node, moved))
     return tuple(found)
 
 
-def _paths(node: Node, name: str, source: Source, column: str) -> list[tuple[Chain, int]]:
-    """Chains from the source's column to column ``name`` of ``node``, and the shift since the last."""
+def _paths(
+    node: Node, name: str, source: Source, column: str, *, joins: bool = True
+) -> list[tuple[Chain, int]]:
+    """Chains from the source's column to column ``name`` of ``node``, and the shift since the last.
+
+    Without ``joins`` only paths that lead through none.
+    """
+    below = partial(_paths, source=source, column=column, joins=joins)
     if isinstance(node, Source):
         return [((), 0)] if node.name == source.name and name == column else []
     if isinstance(node, Late):
@@ -151,28 +158,27 @@ def _paths(node: Node, name: str, source: Source, column: str) -> list[tuple[Cha
             (chain, moved + ticks)
             for out, origin, ticks in node.origins
             if out == name
-            for chain, moved in _paths(node.child, origin, source, column)
+            for chain, moved in below(node.child, origin)
         ]
     if isinstance(node, Union):
         at = [t.name for t in node.times].index(name)
-        return [p for i in node.inputs for p in _paths(i, i.times[at].name, source, column)]
+        return [p for i in node.inputs for p in below(i, i.times[at].name)]
     if isinstance(node, Aggregate):
         w = node.window
         if isinstance(w, RowWindow):
             return []  # its results are on row numbers
-        return [
-            ((*chain, shifted(w, moved)), 0)
-            for chain, moved in _paths(node.child, w.on, source, column)
-        ]
+        return [((*chain, shifted(w, moved)), 0) for chain, moved in below(node.child, w.on)]
     if isinstance(node, Join):
+        if not joins:
+            return []  # which windows the results of a row are in is not for the row to say
         # Whatever time of the results is followed, its bound is behind the inputs' by the widest span at most.
         behind = _join_lag(node.within)
         return [
             (chain, moved - behind)
             for child, on in zip(node.inputs, node.on, strict=True)
-            for chain, moved in _paths(child, on, source, column)
+            for chain, moved in below(child, on)
         ]
-    return [p for child in node.children for p in _paths(child, name, source, column)]
+    return [p for child in node.children for p in below(child, name)]
 
 
 def _join_lag(within: Within) -> int:

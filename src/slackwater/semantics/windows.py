@@ -25,7 +25,7 @@ from slackwater.semantics import window_ids
 from slackwater.semantics.limits import END, START
 
 ContextClass = Literal["CF", "FCF", "FCA"]
-WindowPlan = Literal["panes", "wids", "rows", "landmark", "ticks", "sessions", "custom"]
+WindowPlan = Literal["panes", "wids", "adaptive", "rows", "landmark", "ticks", "sessions", "custom"]
 Ints = NDArray[np.int64]
 
 
@@ -44,7 +44,7 @@ def context_class(w: Window) -> ContextClass:
     return "CF"
 
 
-def plan_of(w: Window, sliding: Literal["panes", "wids"] = "panes") -> WindowPlan:
+def plan_of(w: Window, sliding: Literal["panes", "wids", "adaptive"] = "panes") -> WindowPlan:
     """How windows of a type are computed; ``sliding`` is the choice for time windows.
 
     A context-free type needs no state to place a row, so rows are reduced where they are read. Where

@@ -10,6 +10,7 @@ from slackwater.engine.inputs import Input, SplitInput, split_inputs
 from slackwater.engine.job import jvm_fusible_plan
 from slackwater.engine.plan import Path, Plan
 from slackwater.engine.statistics import choice
+from slackwater.kernels.adaptive import sizes_of, unit
 from slackwater.model.node import Aggregate
 from slackwater.model.render import render
 from slackwater.model.window import TimeWindow
@@ -101,6 +102,9 @@ def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str
     if isinstance(node.window, TimeWindow) and operator.spec.plan == "panes":
         panes = Panes.of(node.window)
         text += f", {panes.per_window} panes of {panes.width} ticks per window"
+    if operator.spec.plan == "adaptive":
+        sizes = sizes_of(operator.spec)
+        text += f", rows of {sizes.row:g} bytes or partials of {sizes.item:g} by group"
     best = choice(operator, statistics)
     if best is None:
         return text
@@ -108,8 +112,9 @@ def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str
     known = statistics.get(operator.id, {})
     if known.get("partials"):
         each = known["rows"] / known["partials"]
-        unit = "pane" if known["plan"] == "panes" else "window"
-        why += f"; measured: {each:.3g} rows per group and {unit}"
+        counted = unit(operator.spec).plan if known["plan"] == "adaptive" else known["plan"]
+        each_of = "pane" if counted == "panes" else "window"
+        why += f"; measured: {each:.3g} rows per group and {each_of}"
     if best.plan != operator.spec.plan:
         why += f"; {operator.spec.plan} as asked for, or as its state is stored"
     return f"{text} ({why})"

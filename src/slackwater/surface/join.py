@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band, How, Reach, Tumbling, Within
+from slackwater.model.join_times import join_times, renamed
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
@@ -83,9 +85,10 @@ def join_streams(
                 f"where={test.sql} cannot be evaluated inside a join: {test.why}",
                 hint="after an inner join use .where(...); else compute it as a column of one side first",
             )
+    own = [renamed(c, partial(shown.name_of, i)) for i, c in enumerate(columns)]
     node = Join(
         shown.fields,
-        _output_times(columns, shown, kind),
+        join_times(own, kind),
         tuple(s._node for s in streams),
         keys,
         tuple(c.name for c in columns),
@@ -93,7 +96,7 @@ def join_streams(
         kind,
         test,
         shown.outputs,
-        tuple(shown.name_of(i, c.name) for i, c in enumerate(columns)),
+        tuple(t.name for t in own),
         size,
         None if deadline is None else parse_duration(deadline, what="deadline", positive=False),
     )
@@ -357,25 +360,6 @@ def _with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple
     made = [Named(f"__key{i}", k.expr) for i, k in enumerate(keys)]
     below = stream._project((*own, *made))
     return below, tuple(Named(m.name, column(m.name, m.expr.type)) for m in made)
-
-
-def _output_times(
-    columns: Sequence[TimeColumn], shown: _Columns, how: How
-) -> tuple[TimeColumn, ...]:
-    """What the result progresses on: the greatest of the times, each that is never null, the least."""
-    single = [
-        TimeColumn(shown.name_of(i, c.name), c.kind, c.unit, c.integer, c.parts)
-        for i, c in enumerate(columns)
-    ]
-    parts = tuple(single)
-    names = ", ".join(t.name for t in single)
-    unit, integer = columns[0].unit, columns[0].is_integer
-    kept = {"inner": single, "left": single[:1], "right": single[1:], "full": []}[how]
-    return (
-        TimeColumn(f"greatest({names})", "greatest", unit, integer, parts),
-        *kept,
-        TimeColumn(f"least({names})", "least", unit, integer, parts),
-    )
 
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)

@@ -199,11 +199,11 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
 
 def _window_plan(options: Mapping[str, Any]) -> str:
     wanted = str(options.get("windowplan", "auto")).lower()
-    if wanted not in ("auto", "panes", "wids"):
+    if wanted not in ("auto", "panes", "wids", "adaptive"):
         raise AnalysisError(
             "BAD_OPTION",
             f"windowPlan={wanted!r} is not known",
-            hint='use "auto", "panes" or "wids"',
+            hint='use "auto", "panes", "wids" or "adaptive"',
         )
     return wanted
 
@@ -298,6 +298,8 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         memory=memory(options, "memory", default.memory),
         compact_runs=whole(options, "compactRuns", default.compact_runs),
         compact_rows=whole(options, "compactRows", default.compact_rows),
+        smooth=whole(options, "smooth", 1) if "smooth" in options else 0,
+        smooth_windows=whole(options, "smoothWindows", default.smooth_windows),
     )
 
 

@@ -17,10 +17,10 @@ from slackwater.engine.plan import Operator
 from slackwater.engine.program import Arrival
 from slackwater.engine.punctuation import column_origin
 from slackwater.errors import AnalysisError, LateRowError
-from slackwater.kernels import aggregate, dedup, sort
+from slackwater.kernels import adaptive, aggregate, dedup, sort
 from slackwater.kernels.aggregate import AggregateSpec, partial_select
 from slackwater.kernels.by_tuple import hidden
-from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import quote
 from slackwater.kernels.counting import counted_rows, counted_select
 from slackwater.kernels.group_close import is_closed
 from slackwater.kernels.pattern_match import matching
@@ -30,6 +30,7 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -54,13 +55,27 @@ from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import advance, guard_limit, initial_state, resolve_source
 from slackwater.semantics.window_ids import last_complete, wid_range
 from slackwater.semantics.windows import extents, missed, needs_rows, plan_of
+from slackwater.testing.kernel_join import KernelJoin
+from slackwater.testing.kernel_tables import (
+    PLACE,
+    cast,
+    entering,
+    flag,
+    numbered,
+    plain,
+    query,
+    ticks_of,
+    timed,
+    to_rows,
+    to_table,
+    united,
+)
 from slackwater.testing.program_machine import ProgramMachine
 from slackwater.testing.summaries import is_punctuation, summarize
 from slackwater.testing.transcripts import Observed, Transcript
 
 Row = dict[str, Any]
-Plan = Literal["panes", "wids"]
-PLACE = "_i"
+Plan = Literal["panes", "wids", "adaptive"]
 
 
 def kernels(plan: Plan) -> Callable[[Transcript], list[Observed]]:
@@ -95,6 +110,7 @@ class KernelMachine:
         self.states = {n: initial_state(s) for n, s in self.sources.items()}
         self.kept: dict[int, pa.Table] = {}
         self.programs: dict[int, ProgramMachine] = {}
+        self.joins = {id(n): KernelJoin(n) for n in self.nodes if isinstance(n, Join)}
         self.before = propagate(self.nodes, {n: s.bounds for n, s in self.states.items()})
         # Patterns of every node before and after the batch that is running.
         self.groupwise = any(s.patterns for found in self.settings.values() for s in found)
@@ -122,25 +138,56 @@ class KernelMachine:
             late[name], outs = self._judge(source, data, now)
             for node in self.nodes:
                 if isinstance(node, Source) and node.name == name:
-                    tables[id(node)] = _table(node, data, outs)
-        after = propagate(self.nodes, {n: s.bounds for n, s in states.items()})
+                    tables[id(node)] = to_table(node, data, outs)
+        after = self._propagated({n: s.bounds for n, s in states.items()})
         said = {n: s.patterns for n, s in states.items()}
         self.says = propagate_patterns(self.nodes, after, said)
         for node in self.nodes:
             if isinstance(node, Late):
-                tables[id(node)] = _table(node, late[node.source.name], None)
+                tables[id(node)] = to_table(node, late[node.source.name], None)
+            elif isinstance(node, Join):
+                done = self._join(node, [tables[id(c)] for c in node.children], after, now)
+                tables[id(node)] = done
+                if node.memory is not None:  # what it owes holds back what it promises
+                    after = self._propagated({n: s.bounds for n, s in states.items()})
             elif not isinstance(node, Source):
                 inputs = [tables[id(c)] for c in node.children]
                 tables[id(node)] = self._run(node, inputs, after)
         found = {
-            name: _rows(
+            name: to_rows(
                 node,
-                _entering(tables[id(node)], node.times[0].name) if node.times else tables[id(node)],
+                entering(tables[id(node)], node.times[0].name) if node.times else tables[id(node)],
             )
             for name, node in self.outputs.items()
         }
         self.states, self.before, self.said = states, after, self.says
         return Observed(found, late, {n: s.bounds for n, s in states.items()})
+
+    def _propagated(self, sources: Mapping[str, Mapping[str, int]]) -> list[dict[str, int]]:
+        holds = [
+            (i, self.joins[id(n)].hold) for i, n in enumerate(self.nodes) if id(n) in self.joins
+        ]
+        return propagate(self.nodes, sources, {i: hold for i, hold in holds if hold is not None})
+
+    def _join(
+        self,
+        node: Join,
+        inputs: list[pa.Table],
+        after: Sequence[Mapping[str, int]],
+        now: int | None,
+    ) -> pa.Table:
+        below = [
+            (next(i for i, n in enumerate(self.nodes) if n is c), on)
+            for c, on in zip(node.inputs, node.on, strict=True)
+        ]
+        old = [self.before[i][on] for i, on in below]
+        new = [after[i][on] for i, on in below]
+        rows = [entering(t, on) for t, on in zip(inputs, node.on, strict=True)]
+        found = self.joins[id(node)].step(rows, old, new, now)
+        for t in node.times:
+            nobody = pa.array([False] * found.num_rows, pa.bool_())
+            found = found.append_column(f"_out:{t.name}", nobody)
+        return numbered(found)
 
     def _judge(
         self, source: Source, rows: Sequence[Row], now: int | None
@@ -207,13 +254,13 @@ class KernelMachine:
     ) -> pa.Table:
         if isinstance(node, Filter):
             sql = f"SELECT * FROM t WHERE {node.condition.duck} ORDER BY {PLACE}"
-            return _numbered(_sql(sql, inputs[0]))
+            return numbered(query(sql, inputs[0]))
         if isinstance(node, Project):
-            items = [f"{_cast(c.expr)} AS {quote(c.name)}" for c in node.columns]
-            items += [f"{_flag(old)} AS {_flag(out)}" for out, old, _ in node.origins]
-            return _numbered(_sql(f"SELECT {', '.join(items)} FROM t ORDER BY {PLACE}", inputs[0]))
+            items = [f"{cast(c.expr)} AS {quote(c.name)}" for c in node.columns]
+            items += [f"{flag(old)} AS {flag(out)}" for out, old, _ in node.origins]
+            return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY {PLACE}", inputs[0]))
         if isinstance(node, Union):
-            return _numbered(_united(node, inputs))
+            return numbered(united(node, inputs))
         child = next(i for i, n in enumerate(self.nodes) if n is node.children[0])
         if isinstance(node, Aggregate):
             on = node.window.on
@@ -228,16 +275,19 @@ class KernelMachine:
     def _aggregate(
         self, node: Aggregate, table: pa.Table, old: int, new: int, child: int
     ) -> pa.Table:
-        keys = tuple(Field(k.name, _plain(k.expr.type)) for k in node.keys)
-        primitives = tuple(replace(p, type=_plain(p.type)) for p in node.primitives)
-        if not isinstance(node.window, TimeWindow) or self.groupwise:
+        keys = tuple(Field(k.name, plain(k.expr.type)) for k in node.keys)
+        primitives = tuple(replace(p, type=plain(p.type)) for p in node.primitives)
+        by_program = not isinstance(node.window, TimeWindow) or self.groupwise
+        if by_program or (self.plan == "adaptive" and keys):
             patterns = (self.said[child], self.says[child])
             return self._by_program(node, keys, primitives, table, (old, new, *patterns))
-        spec = AggregateSpec(keys, node.window, primitives, self.plan, True)
+        assert isinstance(node.window, TimeWindow)
+        plan = "panes" if self.plan == "adaptive" else self.plan
+        spec = AggregateSpec(keys, node.window, primitives, plan, True)
         sql = aggregate.partial_select(
-            spec, [str(k.expr.duck) for k in node.keys], _ticks(node.child, node.window.on), "t"
+            spec, [str(k.expr.duck) for k in node.keys], ticks_of(node.child, node.window.on), "t"
         )
-        fresh = aggregate.partials(_sql(sql, _entering(table, node.window.on)), spec)
+        fresh = aggregate.partials(query(sql, entering(table, node.window.on)), spec)
         closed, close_to = last_complete(old, node.window), last_complete(new, node.window)
         stored = self.kept.get(id(node), aggregate.partials_schema(spec).empty_table())
         done = aggregate.step(spec, fresh, stored, closed, close_to)
@@ -257,26 +307,35 @@ class KernelMachine:
         """A type of window with a program of its own; ``progress`` is the end of an `Arrival`."""
         w = node.window
         extra = hidden(w) if isinstance(w, ByTuple) else ()
-        spec = AggregateSpec(keys, w, primitives, plan_of(w, self.plan), True, extra)
+        spec = AggregateSpec(
+            keys,
+            w,
+            primitives,
+            plan_of(w, "panes" if self.groupwise and self.plan == "adaptive" else self.plan),
+            True,
+            extra,
+        )
         if id(node) not in self.programs:
-            fields = tuple(replace(f, type=_plain(f.type)) for f in node.schema)
+            fields = tuple(replace(f, type=plain(f.type)) for f in node.schema)
             operator = Operator("", replace(node, schema=fields, primitives=primitives), 1, spec)
             self.programs[id(node)] = ProgramMachine(operator)
-        texts, ticks = [str(k.expr.duck) for k in node.keys], _ticks(node.child, w.on)
-        rows = _entering(table, w.on)
+        texts, ticks = [str(k.expr.duck) for k in node.keys], ticks_of(node.child, w.on)
+        rows = entering(table, w.on)
         if needs_rows(w):
-            fresh = counted_rows(_sql(counted_select(spec, texts, ticks, "t"), rows), spec)
+            fresh = counted_rows(query(counted_select(spec, texts, ticks, "t"), rows), spec)
+        elif spec.plan == "adaptive":
+            fresh = adaptive.rows(query(adaptive.rows_select(spec, texts, ticks, "t"), rows), spec)
         else:
-            fresh = aggregate.partials(_sql(partial_select(spec, texts, ticks, "t"), rows), spec)
+            fresh = aggregate.partials(query(partial_select(spec, texts, ticks, "t"), rows), spec)
         # Two halves, as from two tasks, in the wrong order.
         half = fresh.num_rows // 2
         halves = [fresh.slice(half), fresh.slice(0, half)]
         output = self.programs[id(node)].step([Arrival(halves, *progress)])
         items = [quote(k.name) for k in node.keys]
         items += [] if isinstance(w, SessionWindow) else [quote("wid")]
-        items += [quote("window"), f"false AS {_flag('window')}"]
-        items += [f"{_cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
-        return _numbered(_sql(f"SELECT {', '.join(items)} FROM t", output))
+        items += [quote("window"), f"false AS {flag('window')}"]
+        items += [f"{cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
+        return numbered(query(f"SELECT {', '.join(items)} FROM t", output))
 
     def _presented(self, node: Aggregate, output: pa.Table) -> pa.Table:
         """The output with the user's columns, computed from the primitives."""
@@ -287,12 +346,12 @@ class KernelMachine:
         window = pa.StructArray.from_arrays([pa.array(starts), pa.array(ends)], ["start", "end"])
         output = output.append_column("_window", window)
         items = [f"{quote(k.name)}" for k in node.keys]
-        items += ['_wid AS "wid"', '_window AS "window"', f"false AS {_flag('window')}"]
-        items += [f"{_cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
-        return _numbered(_sql(f"SELECT {', '.join(items)} FROM t ORDER BY _wid", output))
+        items += ['_wid AS "wid"', '_window AS "window"', f"false AS {flag('window')}"]
+        items += [f"{cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
+        return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY _wid", output))
 
     def _dedup(self, node: Dedup, table: pa.Table, old: int, usable: Patterns) -> pa.Table:
-        rows = _timed(node.child, _entering(table, node.on), node.on)
+        rows = timed(node.child, entering(table, node.on), node.on)
         if usable and rows.num_rows:
             rows = rows.filter(pa.array(~matching(usable, rows, node.on)[0]))
         empty = rows.schema.empty_table().select([*node.subset, "_time"])
@@ -305,26 +364,15 @@ class KernelMachine:
         self.kept[id(node)] = stored.filter(
             pc.greater_equal(stored["_time"], dedup_memory(old, node))
         )
-        return _numbered(done.kept.drop_columns(["_time"]))
+        return numbered(done.kept.drop_columns(["_time"]))
 
     def _sort(self, node: Sort, table: pa.Table, old: int, new: int) -> pa.Table:
-        rows = _timed(node.child, _entering(table, node.on), node.on)
+        rows = timed(node.child, entering(table, node.on), node.on)
         stored = self.kept.get(id(node), rows.schema.empty_table())
         done = sort.step(rows, stored, old, new)
         stored = pa.concat_tables([stored, done.keep])
         self.kept[id(node)] = stored.filter(pc.greater_equal(stored["_time"], max(old, new)))
-        return _numbered(done.ordered.drop_columns(["_time"]))
-
-
-def _table(node: Node, rows: Sequence[Row], outs: Sequence[frozenset[str]] | None) -> pa.Table:
-    columns: dict[str, Any] = {
-        f.name: pa.array([r.get(f.name) for r in rows], arrow_type(_plain(f.type)))
-        for f in node.schema
-    }
-    for t in node.times:
-        flags = [t.name in o for o in outs] if outs is not None else [False] * len(rows)
-        columns[f"_out:{t.name}"] = pa.array(flags, pa.bool_())
-    return _numbered(pa.table(columns))
+        return numbered(done.ordered.drop_columns(["_time"]))
 
 
 def limits(patterns: Sequence[Pattern], column: str) -> list[int]:
@@ -337,61 +385,4 @@ def _column(source: Source, row: Row, node: Aggregate, key: Expr, count: int) ->
     """A late row's group column as often as asked; null where it is not just a column of the source."""
     name = column_origin(node.child, plain_column(key) or "", source)
     values = [None if name is None else row.get(name)] * count
-    return pa.chunked_array([pa.array(values, arrow_type(_plain(key.type)))])
-
-
-def _united(node: Union, inputs: Sequence[pa.Table]) -> pa.Table:
-    """Inputs one after the other, under the names of the first."""
-    names = [f.name for f in node.schema] + [f"_out:{t.name}" for t in node.times]
-    tables = []
-    for child, table in zip(node.inputs, inputs, strict=True):
-        mine = [f.name for f in child.schema]
-        mine += [f"_out:{t.name}" for t in child.times[: len(node.times)]]
-        tables.append(table.select(mine).rename_columns(names))
-    return pa.concat_tables([t.cast(tables[0].schema) for t in tables])
-
-
-def _numbered(table: pa.Table) -> pa.Table:
-    """The table with its rows' places as they stand."""
-    if PLACE in table.column_names:
-        table = table.drop_columns([PLACE])
-    return table.append_column(PLACE, pa.array(range(table.num_rows), pa.int64()))
-
-
-def _entering(table: pa.Table, on: str) -> pa.Table:
-    return table.filter(pc.invert(table[f"_out:{on}"]))
-
-
-def _timed(child: Node, table: pa.Table, on: str) -> pa.Table:
-    sql = f"SELECT *, {_ticks(child, on)} AS _time FROM t ORDER BY {PLACE}"
-    return _sql(sql, table)
-
-
-def _ticks(child: Node, on: str) -> str:
-    """The time of a row as BIGINT; that of a result is the last tick of its window."""
-    time = next(t for t in child.times if t.name == on)
-    return f'{quote(on)}."end" - 1' if time.kind == "window" else quote(on)
-
-
-def _sql(sql: str, table: pa.Table) -> pa.Table:
-    return sql_to_arrow(connect(), sql, {"t": table})
-
-
-def _cast(e: Expr) -> str:
-    simple = {"bigint": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "string": "VARCHAR"}
-    type = simple.get(_plain(e.type))
-    return f"({e.duck})" if type is None else f"CAST(({e.duck}) AS {type})"
-
-
-def _flag(column: str) -> str:
-    return quote(f"_out:{column}")
-
-
-def _plain(type: str) -> str:
-    """Times are integers here."""
-    return type.replace("timestamp", "bigint")
-
-
-def _rows(node: Node, table: pa.Table) -> list[Row]:
-    rows: list[Row] = table.select([f.name for f in node.schema]).to_pylist()
-    return rows
+    return pa.chunked_array([pa.array(values, arrow_type(plain(key.type)))])

@@ -16,6 +16,7 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -27,6 +28,7 @@ from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics.limits import END, START
 from slackwater.testing.expressions import compile_expression
 from slackwater.testing.oracle_aggregates import aggregate
+from slackwater.testing.oracle_join_node import JoinNode
 from slackwater.testing.oracle_late import LateRules
 from slackwater.testing.oracle_patterns import Exclusions
 from slackwater.testing.oracle_progress import History, bound
@@ -82,6 +84,7 @@ class Oracle(LateRules):
         # By id of a node: all that ever came out, and the bounds after each step.
         self._items: dict[int, list[Item]] = {id(n): [] for n in self.nodes}
         self._bounds: dict[int, list[dict[str, int]]] = {id(n): [] for n in self.nodes}
+        self._joins = {id(n): JoinNode(n) for n in self.nodes if isinstance(n, Join)}
         self._exclusions = Exclusions(
             self._sources, lambda node, steps: self._bounds[id(node)][steps - 1]
         )
@@ -158,6 +161,9 @@ class Oracle(LateRules):
                 out: v if (v := below[0][name]) in (START, END) else v + ticks
                 for out, name, ticks in node.origins
             }
+        if isinstance(node, Join):
+            own = [b[on] for b, on in zip(below, node.on, strict=True)]
+            return self._joins[id(node)].bounds(own)
         if isinstance(node, Union):
             return {
                 t.name: min(b[c.times[i].name] for c, b in zip(node.inputs, below, strict=True))
@@ -188,6 +194,8 @@ class Oracle(LateRules):
             return [self._projected(node, i) for i in self._arriving(node.child)]
         if isinstance(node, Union):
             return [i for c in node.inputs for i in self._united(node, c)]
+        if isinstance(node, Join):
+            return self._joined(node)
         if isinstance(node, Dedup):
             return self._first_ones(node)
         if isinstance(node, Sort):
@@ -234,6 +242,12 @@ class Oracle(LateRules):
             )
             for i in self._arriving(child)
         ]
+
+    def _joined(self, node: Join) -> list[Item]:
+        sides = list(zip(node.inputs, node.on, strict=True))
+        rows = [[i for i in self._arriving(c) if on not in i.kept_out] for c, on in sides]
+        bounds = [self._bounds[id(c)][-1][on] for c, on in sides]
+        return [Item(r, self.steps) for r in self._joins[id(node)].step(rows, bounds)]
 
     def _first_ones(self, node: Dedup) -> list[Item]:
         before = self._before(node.child, node.on)

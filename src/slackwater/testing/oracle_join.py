@@ -62,6 +62,20 @@ def last_partner(within: Within, i: int, j: int, a: int) -> int | None:
     return latest if pairs(within, i, j, a, latest) else None
 
 
+def first_partner(within: Within, i: int, j: int, a: int) -> int | None:
+    """The earliest time of input j that pairs with time ``a`` of input i."""
+    if isinstance(within, Reach):
+        earliest = a - within.ticks[j]
+    elif isinstance(within, Band):
+        earliest = a - (within.before if i == 0 else within.after)
+        if not pairs(within, i, j, a, earliest):
+            earliest += 1
+    else:
+        w = within.window
+        earliest = w.origin + (a - w.origin) // w.range * w.range
+    return earliest if pairs(within, i, j, a, earliest) else None
+
+
 def equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Whether keys are equal: null equals nothing, NaN equals NaN."""
     if any(v is None for v in (*a, *b)):

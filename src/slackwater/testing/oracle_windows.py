@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from slackwater.model.node import Aggregate, Late, Node, Project, Source, Union
+from slackwater.model.node import Aggregate, Join, Late, Node, Project, Source, Union
 from slackwater.model.window import TimeWindow
 from slackwater.testing.oracle_types import Window
 
+_COMBINED = re.compile(r"(greatest|least)\((.*)\)")
+
 
 def time_of(row: Mapping[str, Any], column: str) -> int:
-    """The time of a row; that of a result is the last tick of its window."""
+    """The time of a row; that of a window's result is the last tick of its window, that of a join's has no column.
+
+    >>> time_of({"a": 3, "b": 5, "c": None}, "least(greatest(a, b), c)")
+    5
+    """
+    if column not in row and (m := _COMBINED.fullmatch(column)):
+        times = [time_of(row, part) for part in _parts(m[2]) if _known(row, part)]
+        return max(times) if m[1] == "greatest" else min(times)
     value = row[column]
     time: int = value.end - 1 if isinstance(value, Window) else value
     return time
+
+
+def _parts(text: str) -> list[str]:
+    """Names between commas that are not inside brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts]
+
+
+def _known(row: Mapping[str, Any], column: str) -> bool:
+    if column not in row and (m := _COMBINED.fullmatch(column)):
+        return any(_known(row, part) for part in _parts(m[2]))
+    return row[column] is not None
 
 
 def end_of(wid: int, w: TimeWindow) -> int:
@@ -50,7 +78,7 @@ def shifts(node: Node, name: str, source: str, column: str) -> list[int]:
     """By how much column ``name`` of ``node`` is moved against the source's, along each path."""
     if isinstance(node, Source):
         return [0] if node.name == source and name == column else []
-    if isinstance(node, Late | Aggregate):
+    if isinstance(node, Late | Aggregate | Join):
         return []
     if isinstance(node, Project):
         return [

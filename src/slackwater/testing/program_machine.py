@@ -6,7 +6,7 @@ mistakes about what is needed show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -36,13 +36,18 @@ class ProgramMachine:
     operator: Operator
     compact_runs: int = 2
     runs: list[MemoryRun] = field(default_factory=list)
+    make: Callable[[Operator], Program] = field(
+        default=lambda operator: OPERATORS[type(operator.node)](operator, (0, BUCKETS))
+    )
 
     def step(self, inputs: Sequence[Arrival]) -> pa.Table:
         """One batch; the results."""
+        return pa.concat_tables(self.pieces(inputs))
+
+    def pieces(self, inputs: Sequence[Arrival]) -> list[pa.Table]:
+        """One batch; the results as they come, maybe none."""
         node = self.operator.node
-        program = groupwise(
-            lambda: OPERATORS[type(node)](self.operator, (0, BUCKETS)), node, inputs
-        )
+        program = groupwise(lambda: self.make(self.operator), node, inputs)
         old, new = [a.old for a in inputs], [a.new for a in inputs]
         live = [r for r in self.runs if r.high >= program.first_needed(r.part, old)]
 
@@ -51,7 +56,7 @@ class ProgramMachine:
             return pa.concat_tables([program.parts[part].schema.empty_table(), *wanted])
 
         step = program.step(inputs, state)
-        output = pa.concat_tables(list(step.tables))
+        output = list(step.tables)
         runs: list[MemoryRun] = []
         for part in program.parts:
             first = program.first_needed(part, new)

@@ -28,6 +28,7 @@ from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
 from slackwater.surface.stream import Stream
 from slackwater.testing.custom_windows import CUSTOM
+from slackwater.testing.transcript_join import input_of
 from slackwater.testing.transcript_windows import listed
 from slackwater.testing.transcripts import Observed, Step, Transcript
 
@@ -275,6 +276,8 @@ class _Surface:
             made = parts[0]
             for part in parts[1:]:
                 made = made.union(part)
+        elif "join" in step:
+            made = self._join(step)
         elif "where" in step:
             made = s.where(step["where"])
         elif "select" in step:
@@ -291,6 +294,26 @@ class _Surface:
             made = s.groupBy(*keys).agg(*_named(step["agg"]))
         assert isinstance(made, Stream)
         return made
+
+    def _join(self, step: Mapping[str, Any]) -> Stream:
+        inputs = []
+        for spec in step["join"]:
+            stream = self.pipeline(input_of(spec))
+            named = isinstance(spec, Mapping) and "as" in spec
+            inputs.append(stream.alias(spec["as"]) if named else stream)
+        keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", [])]
+        where, memory = step.get("where"), step.get("memory")
+        if "reach" in step:
+            return sw.joinAll(inputs, keys, step["reach"], where, memory)
+        within: Any = sw.band(**step["band"]) if "band" in step else step["tumbling"]
+        if "tumbling" in step:
+            spec = within if isinstance(within, Mapping) else {"range": within}
+            within = sw.window(spec["range"], origin=spec.get("origin"))
+        if len(inputs) > 2:
+            return sw.joinAll(inputs, keys, within, where, memory)
+        left, right = inputs
+        more = {k: step[k] for k in ("how", "times", "deadline") if k in step}
+        return left.join(right, keys, within, where=where, memory=memory, **more)
 
 
 def _window(w: Mapping[str, Any], empty: bool) -> Any:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from slackwater.model.aggregate import Primitive
+from slackwater.model.join_times import leaves, renamed
 from slackwater.model.node import (
     LATE_FIELDS,
     Aggregate,
@@ -35,6 +36,7 @@ from slackwater.model.time import TimeColumn, parse_duration, parse_span
 from slackwater.model.window import RowWindow, SessionWindow, all_time
 from slackwater.testing.expressions import compile_expression, to_duck
 from slackwater.testing.transcript_aggregates import cut_calls
+from slackwater.testing.transcript_join import build_join
 from slackwater.testing.transcript_windows import bad, build_window, listed, time_column
 
 PATTERN = "map<string,struct<op:string,value:string>>"
@@ -138,7 +140,7 @@ class QueryBuilder:
         for step in steps:
             node = self._step(step, node)
         if node is None:
-            raise bad("a pipeline is empty", "begin it with from:, late: or union:")
+            raise bad("a pipeline is empty", "begin it with from:, late:, union: or join:")
         return node
 
     def _step(self, step: Mapping[str, Any], node: Node | None) -> Node:
@@ -151,8 +153,14 @@ class QueryBuilder:
             inputs = [self.pipeline(p) for p in step["union"]]
             inputs = inputs if node is None else [node, *inputs]
             return Union(inputs[0].schema, inputs[0].times, tuple(inputs))
+        if "join" in step:
+            if node is not None:
+                raise bad("join: after another step", "name that pipeline as an input: {from: ...}")
+            return build_join(step, self.pipeline, expression)
         if node is None:
-            raise bad(f"a pipeline begins with {dict(step)!r}", "begin it with from: or union:")
+            raise bad(
+                f"a pipeline begins with {dict(step)!r}", "begin it with from:, union: or join:"
+            )
         if "where" in step:
             return Filter(node.schema, node.times, node, expression(step["where"], node.schema))
         if "select" in step:
@@ -168,7 +176,7 @@ class QueryBuilder:
             return ungrouped(node, step)
         raise bad(
             f"step {dict(step)!r} is not known",
-            "use from, late, union, where, select, dedup, sort or window",
+            "use from, late, union, join, where, select, dedup, sort or window",
         )
 
     def _dedup(self, node: Node, spec: Mapping[str, Any]) -> Dedup:
@@ -200,8 +208,22 @@ def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
         old = by_name[moved[1]]
         times.append(TimeColumn(name, old.kind, old.unit, old.integer))
         origins.append((name, old.name, ticks))
+    for t in node.times:
+        if t.parts and (new := combined(t, texts)) is not None:
+            # The time of a join's results comes first, their least time last.
+            at = 0 if t.kind == "greatest" else len(times)
+            times.insert(at, new)
+            origins.insert(at, (new.name, t.name, 0))
     schema = tuple(Field(c.name, c.expr.type) for c in columns)
     return Project(schema, tuple(times), node, columns, tuple(origins))
+
+
+def combined(time: TimeColumn, texts: Mapping[str, str]) -> TimeColumn | None:
+    """The greatest or least time of a join where all its columns are selected as they are."""
+    names = {str(text).strip(" `"): new for new, text in texts.items()}
+    if not {c.name for c in leaves(time)} <= set(names):
+        return None
+    return renamed(time, names.__getitem__)
 
 
 def ungrouped(node: Node, step: Mapping[str, Any]) -> Project:

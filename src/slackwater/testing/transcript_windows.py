@@ -58,9 +58,10 @@ def build_window(node: Node, spec: Mapping[str, Any]) -> tuple[Node, Window, Tim
 
 
 def time_column(node: Node, name: str | None) -> TimeColumn:
-    """A progressing column by name; the first by default."""
+    """A progressing column by name; the first by default. After a join also ``max`` and ``min``."""
+    kind = {"max": "greatest", "min": "least"}.get(name or "")
     for t in node.times:
-        if name is None or t.name == name:
+        if name is None or t.name == name or (t.parts and t.kind == kind):
             return t
     raise bad(
         f"no progressing column {name!r}", f"there is: {', '.join(t.name for t in node.times)}"

@@ -70,12 +70,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Output:
-    """An output and how it is compared: on which columns, and whether order counts."""
+    """An output and how it is compared: on which columns, and whether the order of rows counts.
+
+    With ``total`` it does not matter in which batch a row comes.
+    """
 
     name: str
     node: Node
     columns: tuple[str, ...]
     ordered: bool = False
+    total: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,9 @@ def parse(text: Mapping[str, Any]) -> Transcript:
         node = builder.named(name)
         how = check.get(name, {})
         names = [f.name for f in node.schema if f.name != "window"]
+        columns = tuple(how.get("columns", names))
         outputs[name] = Output(
-            name, node, tuple(how.get("columns", names)), bool(how.get("ordered", False))
+            name, node, columns, bool(how.get("ordered", False)), bool(how.get("total", False))
         )
     steps = _Script(sources, outputs, text.get("clock")).steps(text["script"])
     return Transcript(
@@ -146,6 +151,7 @@ def parse(text: Mapping[str, Any]) -> Transcript:
 def run(transcript: Transcript, executor: Executor) -> None:
     """Run a transcript and compare; an `AssertionError` tells the batch and both multisets."""
     observed = list(executor(transcript))
+    totals: dict[str, list[list[Any]]] = {n: [[], []] for n in transcript.outputs}
     for step, seen in zip(transcript.batches, observed, strict=False):
         where = f"{transcript.name}, step {step.number}"
         assert seen.error == step.expect_error, f"{where}: error {seen.error}"
@@ -154,6 +160,9 @@ def run(transcript: Transcript, executor: Executor) -> None:
         for name, output in transcript.outputs.items():
             got = [_projected(r, output.columns) for r in seen.outputs.get(name, ())]
             wanted = [_projected(r, output.columns) for r in step.expect.get(name, ())]
+            if output.total:
+                totals[name] = [a + b for a, b in zip(totals[name], (got, wanted), strict=True)]
+                continue
             _compare(f"{where}: output '{name}' {output.columns}", got, wanted, output.ordered)
         for name in transcript.sources:
             _compare_late(where, name, list(seen.late.get(name, ())), step.expect_late.get(name, 0))
@@ -166,6 +175,9 @@ def run(transcript: Transcript, executor: Executor) -> None:
     assert len(observed) == len(transcript.batches), (
         f"{transcript.name}: {len(observed)} batches ran of {len(transcript.batches)}"
     )
+    for name, (got, wanted) in totals.items():
+        where = f"{transcript.name}, all batches: output '{name}'"
+        _compare(where, got, wanted, transcript.outputs[name].ordered)
 
 
 def oracle(transcript: Transcript) -> list[Observed]:

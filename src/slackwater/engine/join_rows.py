@@ -1,0 +1,76 @@
+"""Rows of a join's inputs as they are sent and stored: no column that no result shows, and none twice.
+
+The time column is left out, since ``_time`` says the same; so is a key that is one of the columns anyway. Kernels
+get them back for nothing: an Arrow column can stand in a table under two names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from slackwater.kernels.column_engine import quote
+from slackwater.kernels.join_spec import BUCKET, TIME
+from slackwater.kernels.types import arrow_type
+from slackwater.model.node import Join, raw_name
+from slackwater.model.time import TimeColumn
+
+
+class InputRows:
+    """The shape of input ``i``: ``lean`` is what is sent and stored, ``full`` what kernels take."""
+
+    def __init__(self, node: Join, i: int) -> None:
+        self.index = i
+        child, on = node.inputs[i], node.on[i]
+        kinds = {f.name: arrow_type(f.type) for f in child.schema}
+        used = [f.name for f in child.schema if f.name in node.used[i]]
+        self.time = next(t for t in child.times if t.name == on)
+        """The progressing column."""
+        self._shown = kinds[on] if on in used and plain_time(self.time, kinds) else None
+        self.columns = tuple(c for c in used if c != on or self._shown is None)
+        """The columns that are kept as they are."""
+        self.keys = tuple(str(k.expr.duck) for k in node.keys[i])
+        """The keys in the column engine's words."""
+        places = {quote(c): c for c in self.columns}
+        fields = [pa.field(c, kinds[c]) for c in self.columns] + [pa.field(TIME, pa.int64())]
+        self._same: dict[str, str] = {}
+        for n, key in enumerate(node.keys[i]):
+            kind, column = arrow_type(key.expr.type), places.get(self.keys[n])
+            fields.append(pa.field(f"_k{n}", kind))
+            if column is not None and kinds[column].equals(kind):
+                self._same[f"_k{n}"] = column
+        self.full = pa.schema([*fields, pa.field(BUCKET, pa.int16())])
+        self.lean = pa.schema([f for f in self.full if f.name not in self._same])
+
+    def widened(self, table: pa.Table) -> pa.Table:
+        """A table of at least the lean columns with the keys that were left out."""
+        for key, column in self._same.items():
+            if key not in table.column_names:
+                table = table.append_column(key, table.column(column))
+        return table
+
+    def narrowed(self, table: pa.Table) -> pa.Table:
+        """The table without what `widened` gives back."""
+        return table.drop_columns(list(self._same)) if self._same else table
+
+    def arrived(self, table: pa.Table) -> pa.Table:
+        """New rows, as kernels take them."""
+        table = self.widened(table).select(self.full.names)
+        return table if table.schema.equals(self.full) else table.cast(self.full)
+
+    def shown(self, results: pa.Table) -> pa.Table:
+        """A kernel's results with the time column of this input."""
+        if self._shown is None:
+            return results
+        ticks = results.column(raw_name(self.index, TIME))
+        name = raw_name(self.index, self.time.name)
+        return results.append_column(name, ticks.cast(self._shown))
+
+
+def plain_time(time: TimeColumn, kinds: Mapping[str, pa.DataType]) -> bool:
+    """Whether ticks are just another name for the values of a column; ``kinds`` are the types of columns."""
+    kind = kinds.get(time.name)
+    if kind is None or time.parts or time.kind == "window":
+        return False
+    return bool(pa.types.is_int64(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us"))

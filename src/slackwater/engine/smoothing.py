@@ -1,0 +1,107 @@
+"""Aggregates that spread the end of a window over several batches, as the group task sees them.
+
+How far each bucket has come is a ledger in the manifest. While results wait, the operator's bound is held back with
+them: consumers learn that a window is complete when the last bucket of it is out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slackwater.engine.batch import Batch
+from slackwater.engine.operators import AggregateProgram
+from slackwater.engine.plan import Operator, has_patterns
+from slackwater.engine.present import present
+from slackwater.engine.program import Arrival, State, StateStep
+from slackwater.kernels import aggregate, smoothing
+from slackwater.kernels.buckets import bucket_range
+from slackwater.model.node import Aggregate
+from slackwater.semantics.limits import END
+from slackwater.semantics.smoothing import Smoothing, held_bound
+
+Ledger = dict[str, Any]
+"""``closed``: [first bucket, end bucket, last window that is out] pieces; ``held``: partials that wait."""
+
+
+def is_smooth(batch: Batch, operator: Operator) -> bool:
+    """Whether an aggregate spreads its closed windows, or did so and may have some left.
+
+    Not without group columns, since all is in one bucket then, and not where patterns close single groups.
+    """
+    spec, node = operator.spec, operator.node
+    if not isinstance(node, Aggregate) or spec is None or spec.plan not in ("panes", "wids"):
+        return False
+    if has_patterns(batch.plan.sources):
+        return False
+    wanted = batch.settings.smooth > 0 and bool(spec.keys)
+    return wanted or operator.id in batch.ledgers
+
+
+def regroup(ledgers: Sequence[Ledger], count: int) -> list[Ledger]:
+    """The ledgers of the groups for another number of groups."""
+    pieces = [p for ledger in ledgers for p in ledger["closed"]]
+    held = any(ledger["held"] for ledger in ledgers)
+    found: list[Ledger] = []
+    for g in range(count):
+        low, high = bucket_range(g, count)
+        mine = [[max(a, low), min(b, high), c] for a, b, c in pieces if a < high and b > low]
+        found.append({"closed": mine, "held": int(held)})
+    return found
+
+
+class SmoothProgram(AggregateProgram):
+    """Window aggregates over panes or window ids, a part of the closed windows at a time."""
+
+    def __init__(self, operator: Operator, buckets: tuple[int, int], batch: Batch, group: int):
+        super().__init__(operator, buckets)
+        self.buckets = buckets
+        settings = batch.settings
+        # Whoever waits for the results of a flush wants all of them.
+        self.rule = Smoothing(settings.smooth, settings.smooth_windows)
+        self.at_once = batch.flush or not settings.smooth
+        child = batch.plan.name_of(operator.node.children[0])
+        size = buckets[1] - buckets[0]
+        self.closed = np.full(size, self._closed(batch.bound(child, operator.on)), np.int64)
+        known = batch.ledgers.get(operator.id, [])
+        for low, high, wid in known[group]["closed"] if group < len(known) else []:
+            self.closed[low - buckets[0] : high - buckets[0]] = wid
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        """By what is out, not by the bounds."""
+        return aggregate.needed(self.spec, int(self.closed.min()))
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (rows,) = inputs
+        close_to = self._closed(rows.new)
+        stored = self.state_schema.empty_table()
+        if (self.closed < close_to).any():
+            low = aggregate.needed(self.spec, int(self.closed.min()))
+            stored = state(low, self._last_pane(close_to))
+        done = smoothing.step(
+            self.spec,
+            aggregate.merge_partials(self.spec, list(rows.tables)),
+            stored,
+            self.buckets,
+            self.closed,
+            close_to,
+            None if self.at_once or close_to >= END else self.rule,
+        )
+        self.closed = done.closed
+        hold = held_bound(int(done.closed.min()), rows.new, self.spec.sliding)
+        return StateStep(
+            present(self.node, done.output),
+            done.keep,
+            done.dropped_rows,
+            {"partials": done.complete, "held": done.held},
+            ledger={"closed": self._pieces(), "held": done.held},
+            hold=(hold,),
+        )
+
+    def _pieces(self) -> list[list[int]]:
+        starts = np.flatnonzero(np.diff(self.closed, prepend=self.closed[0] - 1))
+        ends = np.append(starts[1:], len(self.closed))
+        first = self.buckets[0]
+        return [[int(a) + first, int(b) + first, int(self.closed[a])] for a, b in zip(starts, ends)]

@@ -1,0 +1,40 @@
+"""What the result of a join progresses on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from slackwater.model.join import How
+from slackwater.model.time import TimeColumn
+
+
+def join_times(columns: Sequence[TimeColumn], how: How) -> tuple[TimeColumn, ...]:
+    """The greatest of the inputs' times, each that is never null, the least; ``columns`` as the result names them."""
+    parts = tuple(columns)
+    kept = {"inner": parts, "left": parts[:1], "right": parts[1:], "full": ()}[how]
+    names = ", ".join(t.name for t in parts)
+    unit, integer = parts[0].unit, parts[0].is_integer
+    return (
+        TimeColumn(f"greatest({names})", "greatest", unit, integer, parts),
+        *kept,
+        TimeColumn(f"least({names})", "least", unit, integer, parts),
+    )
+
+
+def renamed(time: TimeColumn, name_of: Callable[[str], str]) -> TimeColumn:
+    """The same time where columns have other names; a greatest or least is named after its parts.
+
+    >>> pair = join_times([TimeColumn("a", "long"), TimeColumn("b", "long")], "inner")[0]
+    >>> renamed(pair, lambda name: f"x_{name}").name
+    'greatest(x_a, x_b)'
+    """
+    if not time.parts:
+        return replace(time, name=name_of(time.name))
+    parts = tuple(renamed(p, name_of) for p in time.parts)
+    return replace(time, name=f"{time.kind}({', '.join(p.name for p in parts)})", parts=parts)
+
+
+def leaves(time: TimeColumn) -> tuple[TimeColumn, ...]:
+    """The columns that a time is made of: itself, or those of a greatest or least."""
+    return tuple(c for p in time.parts for c in leaves(p)) if time.parts else (time,)

@@ -1,0 +1,59 @@
+"""What a join's ``late`` counts: rows that may have missed partners, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slackwater.engine import join_spill
+from slackwater.engine.join_operator import JoinProgram
+from slackwater.engine.program import StateStep
+from slackwater.testing import kernel_join
+from slackwater.testing.kernel_executor import kernels
+from slackwater.testing.transcripts import parse
+
+
+def counted(
+    monkeypatch: pytest.MonkeyPatch, join: dict[str, Any], batches: list[dict[str, list[list[int]]]]
+) -> list[int]:
+    """The ``late`` of each batch of a join of streams a and b, which are in order."""
+    found: list[int] = []
+    step, advance = JoinProgram.step, join_spill.advance
+
+    def watched(self: JoinProgram, *arguments: Any) -> StateStep:
+        done = step(self, *arguments)
+        found.append(done.late)
+        return done
+
+    def watched_spill(*arguments: Any) -> dict[str, Any]:
+        done = advance(*arguments)
+        found.append(done["late"])
+        return done
+
+    monkeypatch.setattr(JoinProgram, "step", watched)
+    monkeypatch.setattr(kernel_join.join_spill, "advance", watched_spill)
+    stream = {"columns": {"ts": "bigint"}, "time": "ts", "progress": "ordered"}
+    text = {
+        "name": "late",
+        "streams": {"a": stream, "b": stream},
+        "query": [{"join": ["a", "b"], **join}],
+        "script": [{"rows": rows} for rows in batches],
+    }
+    kernels("panes")(parse(text))
+    return found
+
+
+@pytest.mark.parametrize("memory", [{}, {"memory": 200}], ids=["in memory", "in little memory"])
+def test_rows_below_their_own_bound_count(
+    monkeypatch: pytest.MonkeyPatch, memory: dict[str, int]
+) -> None:
+    batches = [{"b": [[10], [1000]]}, {"a": [[12], [40]]}, {"a": [[39], [40], [41]], "b": [[9]]}]
+    # a is far behind and on time; then 39 and 9 come below the bounds, 40 and 1000.
+    band = {"band": {"before": 5, "after": 5}}
+    assert counted(monkeypatch, {**band, **memory}, batches) == [0, 0, 2]
+
+
+def test_in_a_tumbling_join_rows_of_closed_windows_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [{"a": [[17]], "b": [[25]]}, {"a": [[16], [10], [9]], "b": [[21], [19]]}]
+    assert counted(monkeypatch, {"tumbling": 10}, batches) == [0, 2]
