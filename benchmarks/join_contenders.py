@@ -50,15 +50,7 @@ def run(
         )
         spark.conf.set(PROVIDER, STATE + name)
         spark.conf.set(CHANGELOG, "true")
-        writer = _native(spark, band, source)
-    else:
-        writer = _ours(spark, contender, band, source, memory)
-    writer = writer.format("parquet").option("path", str(work / "out"))
-    writer = writer.option("checkpointLocation", str(work / "checkpoint"))
-    if contender == BOUNDED:
-        # Pairs that are owed when the files end come out with the end of the streams, in a batch without rows.
-        writer = writer.option("endOfStream", True)
-    query = writer.trigger(availableNow=True).start()
+    query = _start(spark, contender, band, source, work, memory)
     run_id = str(query.runId)
     ended = query.awaitTermination(limit) if limit is not None else query.awaitTermination()
     finished = ended is not False
@@ -70,7 +62,30 @@ def run(
     if states:
         found.state_rows = max(sum(int(o["numRowsTotal"]) for o in s) for s in states)
         found.state_bytes = max(sum(int(o["memoryUsedBytes"]) for o in s) for s in states)
+    if contender == BOUNDED and finished:
+        # Pairs that are still owed come out with the end of the streams: not timed, since it comes once.
+        _start(spark, contender, band, source, work, memory, endOfStream=True).awaitTermination()
     return found
+
+
+def _start(
+    spark: SparkSession,
+    contender: str,
+    band: int,
+    source: Path,
+    work: Path,
+    memory: int | None,
+    **options: Any,
+) -> Any:
+    if contender in NATIVES:
+        writer = _native(spark, band, source)
+    else:
+        writer = _ours(spark, contender, band, source, memory)
+    writer = writer.format("parquet").option("path", str(work / "out"))
+    writer = writer.option("checkpointLocation", str(work / "checkpoint"))
+    for name, value in options.items():
+        writer = writer.option(name, value)
+    return writer.trigger(availableNow=True).start()
 
 
 def _rows(spark: SparkSession, side: str, source: Path) -> Any:

@@ -23,7 +23,7 @@ everything works.
 | case | what it is | goal |
 | --- | --- | --- |
 | `400k-30s` | times at most 30 s apart, 100,000 keys, 2 M rows a side in batches of 200,000 | 8 times the heap store, 20 times RocksDB |
-| `2m-30s` | the same rates per key, in batches of 1 M rows a side: the fixed cost of a batch matters less | 8 times the heap store |
+| `2m-30s` | 200,000 keys, batches of 1 M rows a side: the fixed cost of a batch matters less | 8 times the heap store |
 | `bounded-270s` | a window of about nine times what `memory=` allows, beside the same with ample memory | half of the throughput |
 
 In every run the number of pairs and a checksum over them are compared with DuckDB's answer over the same files; a difference ends
