@@ -1,29 +1,15 @@
-"""Every transcript, on every executor."""
+"""Every transcript, on the oracle and on the kernels; `test_transcripts_*.py` run them on Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from slackwater.errors import AnalysisError
 from slackwater.testing.transcripts import Observed, Transcript, load, oracle, parse, run
-from tests.conftest import check_progress
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-FILES = sorted((Path(__file__).parent / "transcripts").glob("*.yaml"))
-
-
-def specs(path: Path) -> list[pytest.MarkDecorator]:
-    ids = load(path).spec
-    return [pytest.mark.spec(*ids)] if ids else []
-
-
-PARAMS = [pytest.param(f, id=f.stem, marks=specs(f)) for f in FILES]
+from tests.transcripts_on_spark import PARAMS
 
 
 @pytest.mark.parametrize("path", PARAMS)
@@ -40,24 +26,6 @@ def test_kernels(path: Path, plan: str) -> None:
     if path.stem == "mini_tumbling_empty":
         pytest.skip("empty windows are not the kernels' work")
     run(transcript, kernels(plan))
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("mode", ["rows", "splits", "crash"])
-@pytest.mark.parametrize("path", PARAMS)
-def test_spark(path: Path, mode: str, spark: SparkSession) -> None:
-    from slackwater.testing.spark_executor import CRASH_POINTS, spark_executor
-
-    number = FILES.index(path)
-    executor = spark_executor(
-        spark,
-        splits=mode == "splits" or (mode == "crash" and number % 2 == 0),
-        groups=(2, 3, 1),  # another number of partition-groups after each crash
-        plan="wids" if mode == "crash" and number % 3 == 0 else "auto",
-        crash=CRASH_POINTS[number % len(CRASH_POINTS)] if mode == "crash" else None,
-        check=check_progress,
-    )
-    run(load(path), executor)
 
 
 # --- the runner itself can fail ----------------------------------------------------------------------
