@@ -47,7 +47,7 @@ def test_in_global_order_trusting_in_it_is_right(seed, count, windows):
     assert Counter(run(arrivals, windows)) == right_pairs(arrivals, windows)
 
 
-@pytest.mark.spec("WQ-F66", "WQ-F92")
+@pytest.mark.spec("WQ-F66")
 def test_an_input_five_minutes_late_makes_trust_in_order_pair_what_does_not_belong_together():
     # Three minutes on the first input, two on the second; rows of both come with every tick.
     ranges = (3 * MINUTE - 1, 2 * MINUTE - 1)
@@ -64,7 +64,7 @@ def test_an_input_five_minutes_late_makes_trust_in_order_pair_what_does_not_belo
     assert not any(pairs(a, b, ranges) for a, b in made), "and not one of them is right"
 
 
-@pytest.mark.spec("WQ-F66", "WQ-F92")
+@pytest.mark.spec("WQ-F66")
 @pytest.mark.parametrize("purge_both", [False, True])
 def test_a_minute_of_delay_loses_pairs_and_invents_others(purge_both):
     ranges = (3 * MINUTE - 1, 2 * MINUTE - 1)
@@ -109,7 +109,6 @@ def batches_of(
         yield [table(s) for s in sides], (bounds[0], bounds[1])
 
 
-@pytest.mark.spec("WQ-F92")
 @pytest.mark.parametrize("kind", [OutputBuffered, InputBuffered])
 @given(
     st.integers(0, 2**32), st.integers(0, 60), st.tuples(st.integers(0, 15), st.integers(0, 15)),
@@ -132,7 +131,6 @@ def test_ordered_joins_are_exact_and_in_order(kind, seed, count, windows, lag, c
     assert join.held_rows == 0
 
 
-@pytest.mark.spec("WQ-F92")
 def test_holding_results_takes_more_room_than_holding_rows_where_results_are_many():
     arrivals = [(i % 2, Row(i // 2, 0, i)) for i in range(400)]
     spec = JoinSpec(Band(20, 20), 1, (("id",), ("id",)))

@@ -37,7 +37,7 @@ def on_time(draw):
     return made
 
 
-@pytest.mark.spec("WQ-F86", "OO-F15", "OO-F16")
+@pytest.mark.spec("OO-F15", "OO-F16")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(

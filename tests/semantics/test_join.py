@@ -62,7 +62,7 @@ def test_with_three_inputs_the_slowest_other_one_decides(within, bounds, t):
         assert join.is_stored(within, i, t, bounds) == can_come
 
 
-@pytest.mark.spec("WQ-F61", "WQ-F62", "WQ-F63", "OO-F20", "OO-F21", "OO-F22")
+@pytest.mark.spec("WQ-F62", "OO-F21")
 @settings(max_examples=250, deadline=None)
 @given(BINARY, HOWS, histories())
 def test_no_result_breaks_a_promise(within, how, history):
@@ -117,7 +117,7 @@ def test_bounds_are_as_high_as_can_be(within, b0, b1, how):
     assert join.max_bound(within, bounds, how) == min(capped)
 
 
-@pytest.mark.spec("WQ-F62", "WQ-F63")
+@pytest.mark.spec("WQ-F62")
 def test_promises_of_the_trace():
     within = Band(before=2, after=3)
     trace = [
@@ -131,7 +131,6 @@ def test_promises_of_the_trace():
         assert join.joint(within, bounds) == box
 
 
-@pytest.mark.spec("WQ-F63", "OO-F22")
 def test_a_group_on_both_times_closes_earlier_by_the_joint_bound():
     # Band of 2: the group below (2, 1) is complete with bounds (2, 1), by single bounds only with (4, 3).
     within, ends = Band(2, 2), (2, 1)
@@ -148,7 +147,6 @@ def test_a_group_on_both_times_closes_earlier_by_the_joint_bound():
     assert join.joint(within, (2, 1), "left") == join.time_bounds(within, (2, 1))
 
 
-@pytest.mark.spec("WQ-F61")
 def test_least_and_largest_time_need_both_or_either():
     # Left has ended but for one side's lag: min waits for both, max goes with the joint bound.
     within = Band(10, 10)
