@@ -13,8 +13,8 @@ from slackwater.engine.program import MAIN, Arrival, Part, State, StateStep
 from slackwater.kernels import adaptive, aggregate
 from slackwater.kernels.panes import clamp
 from slackwater.model.node import Aggregate
-from slackwater.semantics.limits import END, START
-from slackwater.semantics.window_ids import last_complete
+from slackwater.semantics.limits import END
+from slackwater.semantics.window_ids import closed_by
 
 ROWS = "rows"
 EAGER = "eager"
@@ -48,9 +48,7 @@ class AdaptiveProgram:
         return aggregate.needed(self.inner, closed)
 
     def _closed(self, bound: int) -> int:
-        if bound <= START:
-            return START
-        return END if bound >= END else last_complete(bound, self.spec.sliding)
+        return closed_by(bound, self.spec.sliding)
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs

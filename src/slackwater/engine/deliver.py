@@ -7,7 +7,7 @@ file. This is the same for rows of a source and for results of an operator.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -103,12 +103,8 @@ class Delivery:
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
-        if operator.spec is not None and needs_rows(operator.spec.window):
-            self._route(path, self._counted_rows(operator, path, table))
-        elif operator.spec is not None and operator.spec.plan == "adaptive":
-            self._route(path, self._rows_to_keep(operator, path, table))
-        elif operator.spec is not None:
-            self.send_partials(path, self._partials(operator, path, table))
+        if operator.spec is not None:
+            self._route(path, self._reduced(operator, path, table))
         elif isinstance(operator.node, Join):
             self._route(path, self._join_rows(operator.node, path, table))
         else:
@@ -118,36 +114,21 @@ class Delivery:
         """Send an aggregate's partials, already cut by bucket, to their groups."""
         self._route(path, partials)
 
-    def _partials(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
-        node, spec = operator.node, operator.spec
-        assert isinstance(node, Aggregate) and spec is not None
-        time = next(t for t in node.child.times if t.name == operator.on)
-        sql = aggregate.partial_select(
-            spec,
-            [str(k.expr.duck) for k in node.keys],
-            ticks_sql(time),
-            f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q",
-        )
-        raw = sql_to_arrow(self._connection(), sql, {ROWS: table})
-        return aggregate.partials(raw, spec)
-
-    def _counted_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
+    def _reduced(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
+        """What an aggregate needs of the rows: partials, or where its plan asks for them the rows themselves."""
         node, spec = operator.node, operator.spec
         assert isinstance(node, Aggregate) and spec is not None
         time = next(t for t in node.child.times if t.name == operator.on)
         keys = [str(k.expr.duck) for k in node.keys]
         rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
-        sql = counted_select(spec, keys, ticks_sql(time), rows)
-        return counted_rows(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
-
-    def _rows_to_keep(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
-        node, spec = operator.node, operator.spec
-        assert isinstance(node, Aggregate) and spec is not None
-        time = next(t for t in node.child.times if t.name == operator.on)
-        keys = [str(k.expr.duck) for k in node.keys]
-        rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
-        sql = adaptive.rows_select(spec, keys, ticks_sql(time), rows)
-        return adaptive.rows(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
+        select: Callable[..., str] = aggregate.partial_select
+        made: Callable[[pa.Table, aggregate.AggregateSpec], pa.Table] = aggregate.partials
+        if needs_rows(spec.window):
+            select, made = counted_select, counted_rows
+        elif spec.plan == "adaptive":
+            select, made = adaptive.rows_select, adaptive.rows
+        sql = select(spec, keys, ticks_sql(time), rows)
+        return made(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
 
     def _keyed_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:
         node = operator.node

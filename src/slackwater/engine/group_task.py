@@ -19,7 +19,7 @@ from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.groupwise import groupwise
 from slackwater.engine.join_operator import JoinProgram
-from slackwater.engine.join_spill import holds_of
+from slackwater.engine.ledgers import holds_of
 from slackwater.engine.manifest import Run
 from slackwater.engine.operators import OPERATORS
 from slackwater.engine.plan import Operator

@@ -66,10 +66,7 @@ class JoinProgram:
             # A bucket is in one task of a batch, so this is unique where it is compared.
             self.batch.id << 32,
         )
-        late = sum(
-            int(np.count_nonzero(t["_time"].to_numpy() < met_from(self.node.within, i, old)))
-            for i, t in enumerate(new)
-        )
+        late = sum(self.late(i, t, old) for i, t in enumerate(new))
         keep: dict[str, pa.Table] = {}
 
         def output() -> Iterator[pa.Table]:
@@ -82,6 +79,11 @@ class JoinProgram:
                 keep[f"{i}{MATCHED}"] = kept.matched[i]
 
         return StateStep(output(), keep, late)
+
+    def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
+        """How many new rows of an input may have missed partners that were given up already."""
+        first = met_from(self.node.within, i, bounds)
+        return int(np.count_nonzero(rows["_time"].to_numpy() < first))
 
     def shown(self, results: pa.Table) -> pa.Table:
         """A kernel's results with all columns that the node's ``outputs`` need."""

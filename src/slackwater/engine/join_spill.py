@@ -7,15 +7,14 @@ yet to meet a part of the other side hold back what the join promises (`hold`), 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from slackwater.engine import failpoints, smoothing
+from slackwater.engine import failpoints
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.join_operator import JoinProgram
@@ -28,7 +27,6 @@ from slackwater.kernels.join_blocks import LocalBlockStore
 from slackwater.kernels.join_ledger import Ledger, narrowed, united
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
-from slackwater.semantics.join import met_from
 from slackwater.semantics.join_memory import Policy
 
 
@@ -37,14 +35,15 @@ def is_spilled(operator: Operator) -> bool:
     return isinstance(operator.node, Join) and operator.node.memory is not None
 
 
-def regroup_ledgers(ledgers: Sequence[Any], count: int) -> list[Any]:
+def regroup(ledgers: Sequence[Any], count: int) -> list[Any]:
     """The ledgers of the groups for another number of groups, without touching a file."""
-    if len(ledgers) == count or not ledgers:
-        return list(ledgers)
-    if "closed" in ledgers[0]:  # of an aggregate
-        return list(smoothing.regroup(ledgers, count))
     whole = reduce(united, [Ledger.from_json(ledger) for ledger in ledgers])
     return [narrowed(whole, bucket_range(g, count)).to_json() for g in range(count)]
+
+
+def owes(ledger: Any) -> bool:
+    """Whether rows wait to be joined."""
+    return any(ledger["debts"])
 
 
 def advance(
@@ -76,11 +75,7 @@ def advance(
 
     old = (inputs[0].old, inputs[1].old)
     new = (inputs[0].new, inputs[1].new)
-    late = sum(
-        int(np.count_nonzero(t["_time"].to_numpy() < met_from(node.within, i, old)))
-        for i, a in enumerate(inputs)
-        for t in a.tables
-    )
+    late = sum(program.late(i, t, old) for i, a in enumerate(inputs) for t in a.tables)
     try:
         done = join_spill.spill_step(
             program.spec,
@@ -121,27 +116,3 @@ def _policy(node: Join) -> Policy:
     if node.deadline == 0:
         return Policy(node.memory, backlog=0.0)
     return Policy(node.memory, deadline=node.deadline)
-
-
-def holds_of(
-    batch: Batch, found: Mapping[str, Sequence[Sequence[int]]]
-) -> dict[str, tuple[int, ...]]:
-    """What each join may promise of its inputs: the least over the groups, and never less than before.
-
-    A late row that is admitted may be older than what was promised; it breaks no promise, since only rows that
-    were on time count.
-    """
-    holds = {op: tuple(h) for op, h in batch.holds.items()}
-    for id, groups in found.items():
-        operator = batch.plan.operator(id)
-        assert operator is not None
-        least = [min(h) for h in zip(*groups, strict=True)]
-        children = [batch.plan.name_of(c) for c in operator.node.children]
-        promised = [
-            min(batch.bound(c, on), before)
-            for c, on, before in zip(
-                children, operator.columns, batch.holds.get(id, [END] * len(children)), strict=True
-            )
-        ]
-        holds[id] = tuple(max(a, b) for a, b in zip(least, promised, strict=True))
-    return holds

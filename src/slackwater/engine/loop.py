@@ -25,7 +25,7 @@ from slackwater.engine.clock import Clock, monotonic, wall_micros
 from slackwater.engine.files import sync_dir
 from slackwater.engine.inputs import Input, split_inputs
 from slackwater.engine.job import run_job
-from slackwater.engine.join_spill import holds_of, regroup_ledgers
+from slackwater.engine.ledgers import holds_of, owes, regrouped
 from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
 from slackwater.engine.plan import Plan
 from slackwater.engine.progress_step import bounds_of, held_bounds, new_progress
@@ -238,7 +238,7 @@ class Loop:
             states=base.sources if base is not None else {},
             bounds=self._bounds(base),
             runs=runs,
-            ledgers={op: regroup_ledgers(found, intent.groups) for op, found in ledgers.items()},
+            ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
             root=str(self.checkpoint.root.absolute()),
             staging={n: s for n, s in staging.items() if s is not None},
@@ -265,16 +265,10 @@ class Loop:
             return not (base is not None and base.final)
         if base is not None and base.final:
             return False
-        if intent.final or batch.flush or (base is not None and self._owes(base)):
+        if intent.final or batch.flush or owes(self.query.plan, batch.ledgers):
             return True
         progress = new_progress(batch, [])
         return bool(progress["bounds"] != batch.bounds)
-
-    @staticmethod
-    def _owes(base: Manifest) -> bool:
-        """Whether rows wait to be joined, or results to come out."""
-        ledgers = [ledger for found in base.ledgers.values() for ledger in found]
-        return any(any(led.get("debts", ())) or led.get("held", 0) for led in ledgers)
 
     def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
         plan: dict[int, dict[str, list[Split]]] = {}

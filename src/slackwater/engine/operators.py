@@ -19,7 +19,7 @@ from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Aggregate, Dedup, Node, Sort
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import dedup_frontier, dedup_memory
-from slackwater.semantics.window_ids import last_complete
+from slackwater.semantics.window_ids import closed_by
 
 
 class AggregateProgram:
@@ -38,9 +38,7 @@ class AggregateProgram:
         return aggregate.needed(self.spec, self._closed(bounds[0]))
 
     def _closed(self, bound: int) -> int:
-        if bound <= START:
-            return START
-        return END if bound >= END else last_complete(bound, self.spec.sliding)
+        return closed_by(bound, self.spec.sliding)
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs

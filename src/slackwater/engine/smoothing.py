@@ -52,6 +52,11 @@ def regroup(ledgers: Sequence[Ledger], count: int) -> list[Ledger]:
     return found
 
 
+def owes(ledger: Ledger) -> bool:
+    """Whether results wait to come out."""
+    return bool(ledger["held"])
+
+
 class SmoothProgram(AggregateProgram):
     """Window aggregates over panes or window ids, a part of the closed windows at a time."""
 

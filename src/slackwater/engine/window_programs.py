@@ -19,7 +19,7 @@ from slackwater.kernels.panes import clamp
 from slackwater.model.node import Aggregate
 from slackwater.model.window import ByTuple, Landmark, SessionWindow, TimeWindow
 from slackwater.semantics.limits import END, START
-from slackwater.semantics.window_ids import last_complete
+from slackwater.semantics.window_ids import closed_by
 from slackwater.semantics.windows import needs_rows
 
 COUNTERS = "counters"
@@ -54,13 +54,7 @@ class LandmarkProgram(_WindowProgram):
     def _closed(self, bound: int) -> int:
         w = self.spec.window
         assert isinstance(w, Landmark)
-        if bound <= START:
-            return START
-        return (
-            END
-            if bound >= END
-            else last_complete(bound, TimeWindow(w.slide, w.slide, w.origin, w.on))
-        )
+        return closed_by(bound, TimeWindow(w.slide, w.slide, w.origin, w.on))
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return -(1 << 63)

@@ -51,6 +51,17 @@ def last_complete(bound: int, w: TimeWindow) -> int:
     return (bound - w.origin) // w.slide - 1
 
 
+def closed_by(bound: int, w: TimeWindow) -> int:
+    """As `last_complete`, also for a bound that is not a time: `START` closes nothing, `END` all.
+
+    >>> closed_by(START, TimeWindow(5, 5, 0, "ts")) == START, closed_by(END, TimeWindow(5, 5, 0, "ts")) == END
+    (True, True)
+    """
+    if bound <= START:
+        return START
+    return END if bound >= END else last_complete(bound, w)
+
+
 def first_open(bound: int, w: TimeWindow) -> int:
     """The smallest window that may still get rows."""
     return last_complete(bound, w) + 1

@@ -121,7 +121,7 @@ def joinAll(
     ``within[i]`` is how long rows of stream i stay joinable: in a result no row is newer than that of stream
     i by more. A ``sw.window(...)`` asks for rows of the same tumbling window. The time of a result is the
     greatest of its rows' times. Key columns come out once; a column that several streams have is prefixed with
-    the stream's name.
+    the stream's name. ``memory`` is for two streams.
     """
     return join_streams(list(streams), on, within, "inner", where, memory, emit)
 

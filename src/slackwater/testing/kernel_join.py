@@ -20,6 +20,7 @@ from slackwater.engine import plan as plans
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import ROWS, Delivery, relation
 from slackwater.engine.join_operator import JoinProgram
+from slackwater.engine.ledgers import holds_of
 from slackwater.engine.manifest import Run
 from slackwater.engine.program import Arrival
 from slackwater.kernels.buckets import BUCKETS, bucket_of
@@ -86,7 +87,7 @@ class KernelJoin:
         done = join_spill.advance(batch, self.operator, arrivals, 0, (0, BUCKETS), delivery)
         self._ledger = json.dumps(done["ledger"])
         self._runs = [Run(**{**r, "buckets": tuple(r["buckets"])}) for r in done["runs"]]
-        self.hold = join_spill.holds_of(batch, {self.operator.id: [done["hold"]]})[self.operator.id]
+        self.hold = holds_of(batch, {self.operator.id: [done["hold"]]})[self.operator.id]
         return delivery.tables
 
     def _batch(self, old: Sequence[int], now: int | None) -> Batch:
