@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from benchmarks.datagen import Data
 
@@ -106,14 +108,33 @@ def cases(*, quick: bool = False, only: str | None = None, rounds: int | None = 
     chosen = list(FULL)
     if quick:
         chosen = [replace(c, data=_small(c.data), rounds=1) for c in chosen if c.size == "2m"]
+    return selected(chosen, FULL, only, rounds)
+
+
+C = TypeVar("C", bound="Named")
+
+
+class Named(Protocol):
+    """A case: has a name, and is run so many times."""
+
+    @property
+    def name(self) -> str:
+        """What ``--cases`` finds it by."""
+        ...
+
+
+def selected(
+    chosen: list[C], known: Sequence[Named], only: str | None, rounds: int | None
+) -> list[C]:
+    """Of the chosen cases those with a part of ``only`` in their names, each run ``rounds`` times if that is given."""
     if only:
         parts = [p.strip() for p in only.split(",") if p.strip()]
         chosen = [c for c in chosen if any(p in c.name for p in parts)]
         if not chosen:
-            names = ", ".join(c.name for c in FULL)
+            names = ", ".join(c.name for c in known)
             raise SystemExit(f"no case is called {only!r}; there are {names}")
     if rounds is not None:
-        chosen = [replace(c, rounds=rounds) for c in chosen]
+        chosen = [replace(c, rounds=rounds) for c in chosen]  # type: ignore[type-var]
     return chosen
 
 

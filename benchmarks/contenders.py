@@ -135,24 +135,27 @@ def run(
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     query = start(spark, contender, window, source, work, {"availableNow": True})
-    ended = query.awaitTermination(limit) if limit is not None else query.awaitTermination()
-    finished = ended is not False
-    run_id = str(query.runId)
-    if not finished:
-        query.stop()
-    records = list(query.recentProgress)
-    found = Run(batches_of(records, stage_seconds(spark, run_id)), work / "out", finished=finished)
-    states = [r["stateOperators"] for r in records if r["stateOperators"]]
-    if states:
-        found.state_rows = max(sum(_of(o, "numRowsTotal") for o in s) for s in states)
-        found.state_bytes = max(sum(_of(o, "memoryUsedBytes") for o in s) for s in states)
+    found = finished(spark, query, work, limit)
     if contender != NATIVE:
-        found.out_rows = sum(o["rows"] for r in records for o in r["outputs"].values())
+        found.out_rows = sum(o["rows"] for r in query.recentProgress for o in r["outputs"].values())
     return found
 
 
-def _of(item: Any, name: str) -> int:
-    return int(item[name])
+def finished(spark: SparkSession, query: Any, work: Path, limit: float | None) -> Run:
+    """What a query did until its end, or until the limit of seconds, at which it is stopped."""
+    ended = query.awaitTermination(limit) if limit is not None else query.awaitTermination()
+    run_id = str(query.runId)
+    if ended is False:
+        query.stop()
+    records = list(query.recentProgress)
+    found = Run(
+        batches_of(records, stage_seconds(spark, run_id)), work / "out", finished=ended is not False
+    )
+    states = [r["stateOperators"] for r in records if r["stateOperators"]]
+    if states:
+        found.state_rows = max(sum(int(o["numRowsTotal"]) for o in s) for s in states)
+        found.state_bytes = max(sum(int(o["memoryUsedBytes"]) for o in s) for s in states)
+    return found
 
 
 def batches_of(records: list[Any], stages: dict[int, list[float]] | None = None) -> list[Batch]:

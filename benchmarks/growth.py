@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import memory
 from benchmarks.cases import SPLITS, Window
 from benchmarks.datagen import Data, prepare
-from benchmarks.tables import plain, rate, size
+from benchmarks.tables import Shape, markdown, plain, rate, size
 from benchmarks.windows import RESULTS, ROOT, machine, say, versions
 
 KEYS = (1_000, 10_000, 100_000)
@@ -44,7 +44,12 @@ def main(options: Namespace) -> None:
         "date": datetime.now(timezone.utc).date().isoformat(),
         "machine": machine(),
         "versions": versions(),
-        "settings": {"quick": options.quick, "heap": options.heap, "range_seconds": RANGE_SECONDS},
+        "settings": {
+            "quick": options.quick,
+            "heap": options.heap,
+            "range_seconds": RANGE_SECONDS,
+            "limit": options.limit,
+        },
         "points": points,
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -53,6 +58,8 @@ def main(options: Namespace) -> None:
     print("\n" + table(found))
     picture = (RESULTS if options.quick else ROOT / "docs") / f"{name}.svg"
     plot(found, picture)
+    if not options.quick:
+        (ROOT / "docs" / "growth.md").write_text(document(found))
     say(f"written: benchmarks/results/{name}.json, {picture.relative_to(ROOT)}")
 
 
@@ -96,7 +103,7 @@ def one_point(
     }
 
 
-def table(found: dict[str, Any]) -> str:
+def table(found: dict[str, Any], shape: Shape = plain) -> str:
     """The points as text."""
     head = (
         "keys",
@@ -117,14 +124,37 @@ def table(found: dict[str, Any]) -> str:
             f"{p['state_rows']:,}",
             size(p["state_bytes"]),
             f"{p['out_rows']:,}",
-            size(p["pss"]) + ("" if p["finished"] else " *"),
+            size(p["pss"]) + ("" if p["finished"] else " (*)"),
         ]
         for p in found["points"]
     ]
     stopped = (
-        "\n* stopped at the time limit" if any(not p["finished"] for p in found["points"]) else ""
+        "\n\n(*) stopped at the time limit"
+        if any(not p["finished"] for p in found["points"])
+        else ""
     )
-    return plain(head, lines) + stopped
+    return shape(head, lines) + stopped
+
+
+def document(found: dict[str, Any]) -> str:
+    """``docs/growth.md``."""
+    machine, settings = found["machine"], found["settings"]
+    return "\n".join(
+        [
+            "# Growth",
+            "",
+            "Throughput and memory as keys and overlap grow, over a split source. Written by `make bench-growth`; do not edit.",
+            "",
+            f"Measured on {found['date']}: {machine['cores']} cores, {machine['memory_gb']} GB of memory, Spark "
+            f"{found['versions']['pyspark']}, heap {settings['heap']}. Batches of {BATCH_ROWS / 1e6:g} M rows, windows of "
+            f"{RANGE_SECONDS} s, each point in a process of its own, stopped after {settings['limit']:g} s.",
+            "",
+            "![throughput and memory by keys and overlap](growth.svg)",
+            "",
+            table(found, markdown),
+            "",
+        ]
+    )
 
 
 def plot(found: dict[str, Any], target: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.cases import ROWS, SECOND, SPLITS
+from benchmarks.cases import ROWS, SECOND, SPLITS, selected
 from benchmarks.datagen import START_MICROS
 
 HEAP, ROCKSDB, BOUNDED = "heap", "rocksdb", "bounded"
@@ -119,15 +119,7 @@ def cases(
             for c in chosen
             if c.size != "2m"
         ]
-    if only:
-        parts = [p.strip() for p in only.split(",") if p.strip()]
-        chosen = [c for c in chosen if any(p in c.name for p in parts)]
-        if not chosen:
-            names = ", ".join(c.name for c in FULL)
-            raise SystemExit(f"no case is called {only!r}; there are {names}")
-    if rounds is not None:
-        chosen = [replace(c, rounds=rounds) for c in chosen]
-    return chosen
+    return selected(chosen, FULL, only, rounds)
 
 
 def _small(data: JoinData) -> JoinData:

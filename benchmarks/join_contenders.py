@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cases import ROWS
-from benchmarks.contenders import FILES_PER_BATCH, Run, batches_of, stage_seconds
+from benchmarks.contenders import FILES_PER_BATCH, Run, finished
 from benchmarks.join_cases import (
     BOUNDED,
     COLUMNS,
@@ -51,18 +51,8 @@ def run(
         spark.conf.set(PROVIDER, STATE + name)
         spark.conf.set(CHANGELOG, "true")
     query = _start(spark, contender, band, source, work, memory)
-    run_id = str(query.runId)
-    ended = query.awaitTermination(limit) if limit is not None else query.awaitTermination()
-    finished = ended is not False
-    if not finished:
-        query.stop()
-    records = list(query.recentProgress)
-    found = Run(batches_of(records, stage_seconds(spark, run_id)), work / "out", finished=finished)
-    states = [r["stateOperators"] for r in records if r["stateOperators"]]
-    if states:
-        found.state_rows = max(sum(int(o["numRowsTotal"]) for o in s) for s in states)
-        found.state_bytes = max(sum(int(o["memoryUsedBytes"]) for o in s) for s in states)
-    if contender == BOUNDED and finished:
+    found = finished(spark, query, work, limit)
+    if contender == BOUNDED and found.finished:
         # Pairs that are still owed come out with the end of the streams: not timed, since it comes once.
         _start(spark, contender, band, source, work, memory, endOfStream=True).awaitTermination()
     return found

@@ -8,8 +8,17 @@ from typing import Any
 
 from benchmarks.cases import ROWS, SPLITS
 from benchmarks.join_cases import BOUNDED, HEAP, LABELS, NATIVES
-from benchmarks.report import Shape, Table
-from benchmarks.tables import markdown, plain, rate, size, times, verdict
+from benchmarks.tables import (
+    Section,
+    Table,
+    markdown,
+    plain,
+    rate,
+    size,
+    times,
+    verdict,
+    whole,
+)
 
 OPEN, CLOSE = "<!-- bench-joins -->", "<!-- /bench-joins -->"
 OURS = (ROWS, SPLITS)
@@ -170,7 +179,7 @@ def curves(found: dict[str, Any]) -> Table:
     return head, lines
 
 
-def sections(found: dict[str, Any]) -> list[tuple[str, str, Table]]:
+def sections(found: dict[str, Any]) -> list[Section]:
     """(title, explanation, table) of all that was measured."""
     return [
         (
@@ -212,19 +221,9 @@ def sections(found: dict[str, Any]) -> list[tuple[str, str, Table]]:
     ]
 
 
-def whole(found: dict[str, Any], shape: Shape) -> str:
-    """All sections, with tables shaped by `tables.plain` or `tables.markdown`."""
-    title = "### {}\n\n{}\n\n{}" if shape is markdown else "{}\n{}\n\n{}\n"
-    return "\n\n".join(
-        title.format(name, explanation, shape(*table))
-        for name, explanation, table in sections(found)
-        if table[1]
-    )
-
-
 def terminal(found: dict[str, Any]) -> str:
     """The report for a terminal."""
-    return "\n" + whole(found, plain) + "\n" + "\n".join(misses(found))
+    return "\n" + whole(sections(found), plain) + "\n" + "\n".join(misses(found))
 
 
 def misses(found: dict[str, Any]) -> list[str]:
@@ -281,7 +280,7 @@ def section(found: dict[str, Any]) -> str:
         "otherwise), delayed by 2 s on average and 9 s at most; two parquet files a side and batch. The query: equal keys, "
         "times at most 30 s apart, all columns out, parquet, the bound of each side 10 s behind its newest time. Native is "
         "tuned: two shuffle partitions; RocksDB with changelog checkpoints.",
-        whole(found, markdown),
+        whole(sections(found), markdown, 3),
     ]
     if found.get("curves"):
         parts.append(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
 from benchmarks.cases import LABELS, NATIVE, ROWS, SPLITS
-from benchmarks.tables import markdown, plain, rate, size, times, verdict
-
-Table = tuple[Sequence[str], list[list[Any]]]
-Shape = Callable[[Sequence[str], Sequence[Sequence[Any]]], str]
+from benchmarks.tables import (
+    Section,
+    Table,
+    markdown,
+    plain,
+    rate,
+    size,
+    times,
+    verdict,
+    whole,
+)
 
 
 def _small(found: dict[str, Any]) -> bool:
@@ -134,7 +140,7 @@ def latency(found: dict[str, Any]) -> Table:
     return head, lines
 
 
-def sections(found: dict[str, Any]) -> list[tuple[str, str, Table]]:
+def sections(found: dict[str, Any]) -> list[Section]:
     """(title, explanation, table) of all that was measured."""
     heap = found["settings"]["heap"]
     return [
@@ -175,19 +181,9 @@ def sections(found: dict[str, Any]) -> list[tuple[str, str, Table]]:
     ]
 
 
-def whole(found: dict[str, Any], shape: Shape) -> str:
-    """All sections, with tables shaped by `tables.plain` or `tables.markdown`."""
-    title = "## {}\n\n{}\n\n{}" if shape is markdown else "{}\n{}\n\n{}\n"
-    return "\n\n".join(
-        title.format(name, explanation, shape(*table))
-        for name, explanation, table in sections(found)
-        if table[1]
-    )
-
-
 def terminal(found: dict[str, Any]) -> str:
     """The report for a terminal."""
-    return "\n" + whole(found, plain) + "\n" + "\n".join(misses(found))
+    return "\n" + whole(sections(found), plain) + "\n" + "\n".join(misses(found))
 
 
 def misses(found: dict[str, Any]) -> list[str]:
@@ -256,7 +252,7 @@ def document(found: dict[str, Any]) -> str:
             "10 s behind the newest time, parquet out, `availableNow`. Native is tuned: two shuffle partitions, heap "
             "state store. Every run's output is compared with DuckDB's answer over the same files, row by row.",
             "",
-            whole(found, markdown),
+            whole(sections(found), markdown),
             "",
             *(
                 ["## Targets that were missed", "", *[f"- {m}" for m in missed], ""]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from statistics import median
 from typing import Any
@@ -65,6 +65,22 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """The same as Markdown."""
     align = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(str(c) for c in row) + " |" for row in (head, align, *rows))
+
+
+Table = tuple[Sequence[str], list[list[Any]]]
+Shape = Callable[[Sequence[str], Sequence[Sequence[Any]]], str]
+Section = tuple[str, str, Table]
+"""Title, explanation, table."""
+
+
+def whole(sections: Sequence[Section], shape: Shape, level: int = 2) -> str:
+    """All sections that have lines, with tables shaped by `plain` or `markdown`; ``level`` is that of titles."""
+    title = f"{'#' * level} {{}}\n\n{{}}\n\n{{}}" if shape is markdown else "{}\n{}\n\n{}\n"
+    return "\n\n".join(
+        title.format(name, explanation, shape(*table))
+        for name, explanation, table in sections
+        if table[1]
+    )
 
 
 def between_markers(text: str, content: str) -> str:
