@@ -17,7 +17,7 @@ def test_oracle(path: Path) -> None:
     run(load(path), oracle)
 
 
-@pytest.mark.parametrize("plan", ["panes", "wids", "adaptive"])
+@pytest.mark.parametrize("plan", ["panes", "wids", "buffered", "adaptive"])
 @pytest.mark.parametrize("path", PARAMS)
 def test_kernels(path: Path, plan: str) -> None:
     from slackwater.testing.kernel_executor import kernels

@@ -1,1 +1,1 @@
-"""Joins as others do them, for experiments only: nothing in the package uses them."""
+"""Operators as others build them, for experiments only: nothing in the package uses them."""

@@ -7,7 +7,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,28 @@ def kill_standing(
         p: Ended(code if p in reached or code >= 0 else 0, text, _committed(state / p))
         for p in points
     }
+
+
+def kill_each(
+    pool: Executor, scenario: Scenario, inputs: Path, root: Path, points: Mapping[str, int]
+) -> Callable[[str], Ended]:
+    """Start children for all these points, with state below ``root``; how the one of a point ended.
+
+    One child serves all steps of the driver, each with a query of its own that stands there when it is killed. A step
+    inside a task kills a child of its own.
+    """
+    inside = {p for p in points if p.startswith(("task.", "compact."))}
+    standing = {p: hit for p, hit in points.items() if p not in inside}
+    shared = pool.submit(kill_standing, scenario, inputs, root, standing) if standing else None
+    alone = {p: pool.submit(kill_at, scenario, inputs, root / p, p, points[p]) for p in inside}
+
+    def ended(point: str) -> Ended:
+        if point in alone:
+            return alone[point].result()
+        assert shared is not None
+        return shared.result()[point]
+
+    return ended
 
 
 def _run(arguments: list[str], setting: str, state: Path) -> tuple[int, str]:

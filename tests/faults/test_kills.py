@@ -1,7 +1,6 @@
 """Kill the driver at every durable step; a restart on other groups loses nothing and repeats nothing.
 
-For the driver's own steps one child is killed while several queries stand at them, one at each; a step
-inside a task kills a child of its own, as ``make faults`` does for all.
+``make faults`` does it for more scenarios.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.engine.failpoints import POINTS
-from tests.faults.killing import HITS, Ended, finish, has_ended, kill_at, kill_standing, visible
+from tests.faults.killing import HITS, Ended, finish, has_ended, kill_each, visible
 from tests.faults.scenarios import scenarios
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SCENARIO = scenarios()["sliding"]
-IN_TASKS = {p for p in POINTS if p.startswith(("task.", "compact."))}
 Killed = tuple[Path, Path, Ended]
 
 
@@ -34,14 +32,6 @@ def killed(
 ) -> Iterator[Callable[[str], Killed]]:
     """The children of all selected tests, two at a time, ahead of the tests that look at them."""
 
-    def shared(points: dict[str, int]) -> Callable[[str], Ended]:
-        ends = pool.submit(kill_standing, SCENARIO, root / "in", root, points)
-        return lambda point: ends.result()[point]
-
-    def alone(point: str) -> Callable[[str], Ended]:
-        end = pool.submit(kill_at, SCENARIO, root / "in", root / point, point, HITS[point])
-        return lambda _: end.result()
-
     root = tmp_path_factory.mktemp("kills")
     SCENARIO.write_inputs(spark, root / "in")
     chosen = [
@@ -49,11 +39,9 @@ def killed(
         for item in request.session.items
         if getattr(item, "module", None) is request.module and hasattr(item, "callspec")
     ]
-    standing = {p: HITS[p] for p in chosen if p not in IN_TASKS}
     with ThreadPoolExecutor(2) as pool:
-        ends = dict.fromkeys(standing, shared(standing)) if standing else {}
-        ends |= {p: alone(p) for p in chosen if p in IN_TASKS}
-        yield lambda point: (root / "in", root / point, ends[point](point))
+        ended = kill_each(pool, SCENARIO, root / "in", root, {p: HITS[p] for p in chosen})
+        yield lambda point: (root / "in", root / point, ended(point))
         pool.shutdown(cancel_futures=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from tests.faults.killing import (
     jitter,
     kill_after,
     kill_at,
+    kill_each,
     visible,
 )
 from tests.faults.scenarios import BATCHES, Scenario, scenarios
@@ -74,15 +75,12 @@ def killed(
         and "point" in getattr(getattr(item, "callspec", None), "params", {})
     ]
     with ThreadPoolExecutor(2) as pool:
-        futures: dict[tuple[str, str], Future[Ended]] = {
-            (n, p): pool.submit(
-                kill_at, scenarios()[n], inputs(n), root / n / p, p, FEWER.get(p, HITS[p])
-            )
-            for n, p in chosen
-        }
-        yield lambda n, p: (inputs(n), root / n / p, futures[n, p].result())
-        for future in futures.values():
-            future.cancel()
+        ended: dict[str, Callable[[str], Ended]] = {}
+        for name in dict.fromkeys(n for n, _ in chosen):
+            points = {p: FEWER.get(p, HITS[p]) for n, p in chosen if n == name}
+            ended[name] = kill_each(pool, scenarios()[name], inputs(name), root / name, points)
+        yield lambda n, p: (inputs(n), root / n / p, ended[n](p))
+        pool.shutdown(cancel_futures=True)
 
 
 def check(scenario: Scenario, table: Table, state: Path, point: str, kills: int, text: str) -> None:

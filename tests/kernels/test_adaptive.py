@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slackwater.kernels import adaptive, aggregate, column_engine
 from slackwater.kernels.aggregate import END, AggregateSpec, ints
 from slackwater.model.schema import Field
-from slackwater.semantics.adaptive import Rules, rows_held
+from slackwater.semantics.adaptive import BUFFERED, Rules, rows_held
 from slackwater.semantics.window_ids import wid_range
 from tests.kernels import brute
 from tests.kernels.strategies import rows as row_lists
@@ -142,7 +142,7 @@ def brute_row() -> dict:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 14), st.integers(1, 14), st.integers(-9, 9), skewed(),
-    st.permutations(range(13)), st.sampled_from([NOW, Rules(), Rules(down=1.0, share=0)]),
+    st.permutations(range(13)), st.sampled_from([NOW, Rules(), Rules(down=1.0, share=0), BUFFERED]),
 )  # fmt: skip
 def test_results_are_those_of_the_extents(range_, slide, origin, batches, some, rules):
     chosen = tuple(PRIMITIVES[i] for i in sorted(some[:4]))
@@ -197,6 +197,34 @@ def test_groups_change_sides_and_meanwhile_have_both_kinds_of_state():
     _, found = batch([], END)
     assert found == {("a", 3): 1}
     assert (machine.ups, machine.downs) == (1, 1)
+
+
+@pytest.mark.spec("WQ-F48")
+def test_a_buffer_of_rows_is_reduced_pane_by_pane(monkeypatch):
+    """Rows are kept until their windows close; then each is reduced once, however many windows it is in."""
+    spec = spec_of(60, 10, 0, "buffered", PRIMITIVES[:4])
+    machine = Machine(spec, BUFFERED)
+    rows = [{**brute_row(), "k": k, "t": t, "i8": t} for k in "ab" for t in range(60)]
+    done = machine.step(brute.table(rows[::-1]), -END)
+    assert (
+        dict(done.groups) == {"eager": 0, "lazy": 2, "transition": 0} and done.rows.num_rows == 120
+    )
+    given: list[int] = []
+    plain = aggregate.step
+
+    def counted(inner, fresh, *rest):
+        given.append(fresh.num_rows)
+        return plain(inner, fresh, *rest)
+
+    monkeypatch.setattr(aggregate, "step", counted)
+    output = machine.step(brute.table([]), END).output
+    assert given == [2 * 6]  # groups and panes, not groups and windows (2 * 11)
+    windows = brute.windows(rows, 60, 10, 0)
+    got = {(r["_k0"], r["_wid"]): r for r in output.to_pylist()}
+    assert set(got) == set(windows) and len(got) == 2 * 11
+    for where, inside in windows.items():
+        for p in spec.primitives:
+            assert brute.same(p, got[where][p.name], brute.aggregate(p, inside, ansi=False), inside)
 
 
 @pytest.mark.spec("WQ-F56")

@@ -157,12 +157,10 @@ def evict_unwritten(monkeypatch):
 def open_ends(monkeypatch):
     """Blocks at the very ends of the band are not looked at."""
 
-    def wrong(within, side, low, high, other):
-        first = join_memory.partners(within, side, 1 - side, low)[0]
-        last = join_memory.partners(within, side, 1 - side, high)[1]
-        return first < other.high and other.low < last
+    def wrong(span, other):
+        return span[0] < other.high and other.low < span[1]
 
-    monkeypatch.setattr(join_spill, "may_meet", wrong)
+    monkeypatch.setattr(join_spill, "in_reach", wrong)
 
 
 TIGHT = Policy(2_500, backlog=3.0, idle_share=0.0, stage_share=0.0, merge_runs=16)

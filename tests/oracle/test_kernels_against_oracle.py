@@ -143,7 +143,7 @@ def canonical(seen: list[Observed]) -> list[Any]:
 
 
 @pytest.mark.spec("WQ-F42", "OO-F10", "WQ-F72")
-@pytest.mark.parametrize("plan", ["panes", "wids", "adaptive"])
+@pytest.mark.parametrize("plan", ["panes", "wids", "buffered", "adaptive"])
 @settings(max_examples=25, deadline=None)
 @given(text=scripts())
 def test_random_queries(text: dict[str, Any], plan: Plan) -> None:

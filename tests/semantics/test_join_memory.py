@@ -18,10 +18,11 @@ from slackwater.semantics.join_memory import (
     displaced,
     faded,
     giver,
-    may_meet,
+    in_reach,
     owes,
     pass_group,
     pass_reason,
+    reach,
     scan_cost,
     weight,
 )
@@ -105,7 +106,7 @@ def test_blocks_are_left_out_only_if_no_row_of_them_can_pair(before, after, time
                 (x - before <= t <= x + after) if side == 0 else (t - before <= x <= t + after)
                 for x in range(low, high + 1)
             )
-            assert may_meet(band, side, low, high, block(low=t, high=t)) == pairs
+            assert in_reach(reach(band, side, low, high), block(low=t, high=t)) == pairs
 
 
 # --- when the disk is probed

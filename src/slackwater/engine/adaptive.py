@@ -13,6 +13,7 @@ from slackwater.engine.program import MAIN, Arrival, Part, State, StateStep
 from slackwater.kernels import adaptive, aggregate
 from slackwater.kernels.panes import clamp
 from slackwater.model.node import Aggregate
+from slackwater.semantics.adaptive import BUFFERED
 from slackwater.semantics.limits import END
 from slackwater.semantics.window_ids import closed_by
 
@@ -63,6 +64,7 @@ class AdaptiveProgram:
             state(_LEAST, _MOST, EAGER),
             closed,
             close_to,
+            BUFFERED if self.spec.plan == "buffered" else None,
         )
         keep = {MAIN: done.items, ROWS: done.rows}
         rewritten = {ROWS} if done.all_rows else set()

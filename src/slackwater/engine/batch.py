@@ -29,6 +29,9 @@ class Settings:
     compression: str = "zstd"
     smooth: int = 0
     smooth_windows: int = 2
+    low_table: int = 0
+    low_flush: int = 0
+    low_probe: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Batch:
     """One micro-batch as its tasks see it.
 
     ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
-    operator and group; ``ledgers`` and ``holds`` those of joins in little memory.
+    operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
+    tables per operator.
     """
 
     plan: Plan
@@ -54,6 +58,7 @@ class Batch:
     backlog: frozenset[str] = frozenset()
     ledgers: dict[str, list[Any]] = field(default_factory=dict)
     holds: dict[str, list[int]] = field(default_factory=dict)
+    tables: dict[str, list[Run]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     failpoints: str = ""
 

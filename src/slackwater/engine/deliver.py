@@ -21,7 +21,7 @@ from slackwater.engine.manifest import OutputFile
 from slackwater.engine.partition_dirs import partition_tables
 from slackwater.engine.plan import Operator, Path, Step
 from slackwater.engine.wire import Message, pack, routes
-from slackwater.kernels import adaptive, aggregate
+from slackwater.kernels import adaptive, aggregate, joint
 from slackwater.kernels.buckets import bucket_of, group_of
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
 from slackwater.kernels.counting import counted_rows, counted_select
@@ -30,7 +30,7 @@ from slackwater.kernels.types import cast_table
 from slackwater.model.node import Aggregate, Dedup, Join
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
-from slackwater.semantics.windows import needs_rows
+from slackwater.semantics.windows import keeps_rows, needs_rows
 
 ROWS = "_rows"
 
@@ -118,16 +118,21 @@ class Delivery:
         """What an aggregate needs of the rows: partials, or where its plan asks for them the rows themselves."""
         node, spec = operator.node, operator.spec
         assert isinstance(node, Aggregate) and spec is not None
-        time = next(t for t in node.child.times if t.name == operator.on)
+        times = {t.name: t for t in node.child.times}
+        time = times[operator.on]
         keys = [str(k.expr.duck) for k in node.keys]
         rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
         select: Callable[..., str] = aggregate.partial_select
         made: Callable[[pa.Table, aggregate.AggregateSpec], pa.Table] = aggregate.partials
         if needs_rows(spec.window):
             select, made = counted_select, counted_rows
-        elif spec.plan == "adaptive":
+        elif keeps_rows(spec.plan):
             select, made = adaptive.rows_select, adaptive.rows
-        sql = select(spec, keys, ticks_sql(time), rows)
+        sql = (
+            joint.partial_select(spec, keys, [ticks_sql(times[w.on]) for w in node.windows], rows)
+            if spec.plan == "joint"
+            else select(spec, keys, ticks_sql(time), rows)
+        )
         return made(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
 
     def _keyed_rows(self, operator: Operator, path: Path, table: pa.Table) -> pa.Table:

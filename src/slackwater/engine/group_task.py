@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slackwater.engine import failpoints, join_spill
 from slackwater.engine.batch import Batch
+from slackwater.engine.clock import monotonic
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.groupwise import groupwise
 from slackwater.engine.join_operator import JoinProgram
@@ -24,7 +25,12 @@ from slackwater.engine.manifest import Run
 from slackwater.engine.operators import OPERATORS
 from slackwater.engine.plan import Operator
 from slackwater.engine.program import MAIN, Arrival, Program, StateStep
-from slackwater.engine.progress_step import held_bounds, new_progress, patterns_of
+from slackwater.engine.progress_step import (
+    frontiers_of,
+    held_bounds,
+    new_progress,
+    patterns_of,
+)
 from slackwater.engine.runs import overlaps, read_runs, write_run
 from slackwater.engine.smoothing import SmoothProgram, is_smooth
 from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
@@ -55,9 +61,12 @@ class _Inbox:
         self.progress: list[Any] = []
         self.descriptors: list[Any] = []
         self.holds: dict[str, list[list[int]]] = {}
+        self.low: dict[str, list[Any]] = {}
         # Patterns by node, in force when the batch began, and after it.
         self.before: dict[str, Patterns] = {}
         self.after: dict[str, Patterns] = {}
+        # What joins may promise of their inputs after the batch, as far as it is known on this level.
+        self.held: Mapping[str, Sequence[int]] = {}
         for key, body in from_batches(batches):
             if isinstance(key, int):
                 self.tables.setdefault(key, []).append(body)
@@ -67,6 +76,8 @@ class _Inbox:
                 self.summaries.append(body)
             elif key == "progress":
                 self.progress.append(body)
+            elif key == "table":
+                self.low.setdefault(body[0], []).append(body[1])
             elif key == "hold":
                 self.holds.setdefault(body[0], []).append(body[1])
             else:
@@ -84,10 +95,13 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
     progress = _progress(batch, level, inbox)
     inbox.before = patterns_of(batch.plan, batch.states, batch.bounds)
     inbox.after = patterns_of(batch.plan, progress["states"], progress["bounds"])
+    inbox.held = progress.get("holds", batch.holds)
     delivery = Delivery(batch, f"l{level}g{inbox.group}")
     states: dict[str, Any] = {}
     for operator in batch.plan.at(level):
-        states[operator.id] = _advance(batch, operator, inbox, progress["bounds"], delivery)
+        began = monotonic()
+        done = _advance(batch, operator, inbox, progress["bounds"], delivery)
+        states[operator.id] = {**done, "seconds": round(monotonic() - began, 6)}
     # Rows on their way to a higher level pass through.
     forward = [
         (path.id, table)
@@ -164,7 +178,7 @@ def _advance(
     inputs = _arrivals(batch, operator, inbox, bounds)
     if join_spill.is_spilled(operator):
         return join_spill.advance(batch, operator, inputs, group, buckets, delivery)
-    program = groupwise(lambda: _program(batch, operator, buckets, group), operator.node, inputs)
+    program = groupwise(lambda: _program(batch, operator, buckets, inbox), operator.node, inputs)
     old, new = [a.old for a in inputs], [a.new for a in inputs]
     all_runs = batch.runs.get(operator.id, [])
     mine = all_runs[group] if group < len(all_runs) else []
@@ -208,14 +222,16 @@ def _advance(
         "compacted": merged,
         **({"statistics": dict(step.statistics)} if step.statistics else {}),
         **({"ledger": step.ledger, "hold": list(step.hold)} if step.ledger is not None else {}),
+        **({"tables": [asdict(r) for r in step.low_tables]} if step.low_tables is not None else {}),
     }
 
 
-def _program(batch: Batch, operator: Operator, buckets: tuple[int, int], group: int) -> Program:
+def _program(batch: Batch, operator: Operator, buckets: tuple[int, int], inbox: _Inbox) -> Program:
     if isinstance(operator.node, Join):
         return JoinProgram(operator, buckets, batch)
     if is_smooth(batch, operator):
-        return SmoothProgram(operator, buckets, batch, group)
+        told = inbox.low.get(operator.id, [])
+        return SmoothProgram(operator, buckets, batch, inbox.group, told)
     return OPERATORS[type(operator.node)](operator, buckets)
 
 
@@ -229,7 +245,8 @@ def _arrivals(
         name = batch.plan.name_of(child)
         tables = [t for p in paths if p.input == i for t in inbox.tables.get(p.id, [])]
         bound, patterns = bounds[name][on], (inbox.before[name], inbox.after[name])
-        arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns))
+        frontiers = frontiers_of(batch, operator, bounds, inbox.held)
+        arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns, frontiers))
     return arrivals
 
 

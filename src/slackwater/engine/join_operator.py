@@ -34,7 +34,11 @@ class JoinProgram:
         count = len(node.keys[0])
         self.rows = [InputRows(node, i) for i in range(len(node.inputs))]
         self.spec = join.JoinSpec(
-            node.within, count, tuple(rows.columns for rows in self.rows), node.how
+            node.within,
+            count,
+            tuple(rows.columns for rows in self.rows),
+            node.how,
+            key_names=tuple(rows.key_names for rows in self.rows),
         )
         self.outer = outer_inputs(node.how)
         self.parts: dict[str, Part] = {}

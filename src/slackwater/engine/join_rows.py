@@ -40,6 +40,8 @@ class InputRows:
             fields.append(pa.field(f"_k{n}", kind))
             if column is not None and kinds[column].equals(kind):
                 self._same[f"_k{n}"] = column
+        self.key_names = tuple(self._same.get(f"_k{n}", f"_k{n}") for n in range(len(node.keys[i])))
+        """The lean columns that hold the keys."""
         self.full = pa.schema([*fields, pa.field(BUCKET, pa.int16())])
         self.lean = pa.schema([f for f in self.full if f.name not in self._same])
 
@@ -56,8 +58,11 @@ class InputRows:
 
     def arrived(self, table: pa.Table) -> pa.Table:
         """New rows, as kernels take them."""
-        table = self.widened(table).select(self.full.names)
-        return table if table.schema.equals(self.full) else table.cast(self.full)
+        return _as(self.widened(table), self.full)
+
+    def arrived_lean(self, table: pa.Table) -> pa.Table:
+        """New rows with their lean columns, for kernels that know of `key_names`."""
+        return _as(table, self.lean)
 
     def shown(self, results: pa.Table) -> pa.Table:
         """A kernel's results with the time column of this input."""
@@ -66,6 +71,11 @@ class InputRows:
         ticks = results.column(raw_name(self.index, TIME))
         name = raw_name(self.index, self.time.name)
         return results.append_column(name, ticks.cast(self._shown))
+
+
+def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    table = table.select(schema.names)
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def plain_time(time: TimeColumn, kinds: Mapping[str, pa.DataType]) -> bool:

@@ -124,6 +124,9 @@ class Loop:
         times.update(commit=committed - finished, publish=monotonic() - committed)
         times["total"] = monotonic() - started
         result.progress["durationMs"].update({k: round(v * 1000) for k, v in times.items()})
+        for out in result.progress["outputs"].values():
+            if out["rows"]:
+                out["latencyMs"] = result.progress["durationMs"]["total"]
         self.last = result
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint.root, result.progress)
@@ -240,6 +243,7 @@ class Loop:
             runs=runs,
             ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
+            tables=base.tables if base is not None else {},
             root=str(self.checkpoint.root.absolute()),
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
@@ -292,14 +296,15 @@ class Loop:
         outputs: dict[str, list[OutputFile]] = {n: [] for n in self.query.sinks}
         ledgers: dict[str, list[Any]] = {}
         held: dict[str, list[list[int]]] = {}
+        tables: dict[str, list[Run]] = {}
         for d in found:
             for op, state in d["operators"].items():
                 if "ledger" in state:
                     ledgers.setdefault(op, [None] * intent.groups)[d["group"]] = state["ledger"]
                     held.setdefault(op, []).append(state["hold"])
-                runs[op][d["group"]] = [
-                    Run(**{**r, "buckets": tuple(r["buckets"])}) for r in state["runs"]
-                ]
+                if d["group"] == 0:  # all groups say the same of them
+                    tables[op] = [_run(r) for r in state.get("tables", ())]
+                runs[op][d["group"]] = [_run(r) for r in state["runs"]]
             for name, items in d["outputs"].items():
                 outputs[name].extend(OutputFile(**f) for f in items)
         holds = holds_of(batch, held)
@@ -321,6 +326,7 @@ class Loop:
             offsets=intent.offsets,
             ledgers=ledgers,
             holds={op: list(h) for op, h in holds.items()},
+            tables={op: found for op, found in tables.items() if found},
             statistics=gathered(self.query.plan, base, found, progress["summaries"], runs),
         )
 
@@ -405,4 +411,9 @@ class Loop:
 
     @staticmethod
     def _names(found: Manifest) -> set[str]:
-        return {r.name for groups in found.runs.values() for g in groups for r in g}
+        runs = {r.name for groups in found.runs.values() for g in groups for r in g}
+        return runs | {r.name for tables in found.tables.values() for r in tables}
+
+
+def _run(found: dict[str, Any]) -> Run:
+    return Run(**{**found, "buckets": tuple(found["buckets"])})

@@ -12,6 +12,7 @@ from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.fused import deliver_fused
 from slackwater.engine.low_level import SourceTask, broadcast_summaries
+from slackwater.engine.low_table import LowDelivery
 from slackwater.engine.wire import Message, pack_control, routes, to_batches
 from slackwater.model.node import Source
 from slackwater.sources.splits import Split, scan_fused, scan_rows
@@ -37,11 +38,12 @@ def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
     """Raw rows, tagged ``__src`` with their input's index."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        delivery = Delivery(batch, f"l0r{_partition_id()}")
+        delivery = LowDelivery(batch, f"l0r{_partition_id()}")
         tasks = [SourceTask(batch, s, delivery) for s in batch.plan.sources]
         for chunk in _chunks(batches):
             for item in inputs:
                 _take(item, tasks, chunk)
+        delivery.flow_over()
         delivery.finish()
         used = [t for t in tasks if t.source.input in {i.index for i in inputs}]
         yield from to_batches([*delivery.messages, *_closing(batch, delivery, used)])
@@ -74,13 +76,14 @@ def partial_task(batch: Batch, source: Source, columns: tuple[tuple[str, str], .
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        delivery = Delivery(batch, f"l0p{_partition_id()}")
+        delivery = LowDelivery(batch, f"l0p{_partition_id()}")
         task = SourceTask(batch, source, delivery)
         found = list(batches)
         if found:
             table = pa.Table.from_batches(found)
             table = pa.table({name: table[column] for name, column in columns})
             deliver_fused(task, table, from_spark=True)
+        delivery.flow_over()
         delivery.finish()
         yield from to_batches([*delivery.messages, *_closing(batch, delivery, [task])])
 
@@ -95,7 +98,7 @@ def split_task(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for numbers in batches:
             for number in numbers.column(0).to_pylist():
-                delivery = Delivery(batch, f"l0s{number}")
+                delivery = LowDelivery(batch, f"l0s{number}")
                 tasks = []
                 for source in batch.plan.sources:
                     mine = splits.get(number, {}).get(str(source.input), [])
@@ -108,6 +111,7 @@ def split_task(
                     else:
                         for chunk in scan_rows(task, mine, CHUNK_ROWS):
                             task.rows(chunk)
+                delivery.flow_over()
                 delivery.finish()
                 yield from to_batches([*delivery.messages, *_closing(batch, delivery, tasks)])
 

@@ -69,6 +69,7 @@ class Manifest:
     statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledgers: dict[str, list[Any]] = field(default_factory=dict)
     holds: dict[str, list[int]] = field(default_factory=dict)
+    tables: dict[str, list[Run]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -89,6 +90,10 @@ class Manifest:
         document["runs"] = {
             op: [[Run(**{**r, "buckets": tuple(r["buckets"])}) for r in runs] for runs in groups]
             for op, groups in document["runs"].items()
+        }
+        document["tables"] = {
+            op: [Run(**{**r, "buckets": tuple(r["buckets"])}) for r in runs]
+            for op, runs in document.get("tables", {}).items()
         }
         document["outputs"] = {
             name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()

@@ -36,7 +36,7 @@ from slackwater.model.window import ByTuple, TimeWindow, is_all_time
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.cost import choose_plan
 from slackwater.semantics.settings import resolve_source
-from slackwater.semantics.windows import plan_of
+from slackwater.semantics.windows import keeps_rows, plan_of
 
 LOW_LEVEL = 0
 
@@ -244,7 +244,7 @@ def build(
                     window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
                 )
                 w = node.window
-                if wanted == "adaptive" and (not can_adapt(node) or has_patterns(sources)):
+                if keeps_rows(wanted) and (not can_adapt(node) or has_patterns(sources)):
                     wanted = "auto"
                 if wanted == "auto" and isinstance(w, TimeWindow):
                     wanted = choose_plan(w).plan

@@ -6,14 +6,19 @@ import pyarrow as pa
 
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Aggregate
-from slackwater.model.window import SessionWindow
+from slackwater.model.window import JointWindow, SessionWindow
 from slackwater.semantics.windows import extents
 
 
 def present(node: Aggregate, output: pa.Table) -> pa.Table:
-    """Keys, the window's id (sessions have none), the window, the primitives."""
+    """Keys, the window's id (sessions have none, nor have several windows), the windows, the primitives."""
     kind = arrow_schema([f for f in node.schema if f.name == node.times[0].name]).field(0).type
     columns: dict[str, pa.Array] = {key.name: output[f"_k{i}"] for i, key in enumerate(node.keys)}
+    if isinstance(node.window, JointWindow):
+        for i, (time, w) in enumerate(zip(node.times, node.window.windows, strict=True)):
+            wids = output[f"_wid{i or ''}"].combine_chunks().cast(pa.int64())
+            columns[time.name] = _struct([pa.array(e) for e in extents(wids.to_numpy(), w)], kind)
+        return pa.table(columns | {p.name: output[p.name] for p in node.primitives})
     if isinstance(node.window, SessionWindow):
         ends = [output[c].combine_chunks().cast(pa.int64()) for c in ("_start", "_end")]
     else:
@@ -21,9 +26,13 @@ def present(node: Aggregate, output: pa.Table) -> pa.Table:
         ends = [pa.array(e) for e in extents(wids.to_numpy(), node.window)]
         fixed = [f for f in node.schema if f.name not in {o.name for o in node.outputs}]
         columns[fixed[-2].name] = wids
-    columns[node.times[0].name] = pa.StructArray.from_arrays(
-        [e.cast(f.type) for e, f in zip(ends, kind, strict=True)], fields=list(kind)
-    )
+    columns[node.times[0].name] = _struct(ends, kind)
     for primitive in node.primitives:
         columns[primitive.name] = output[primitive.name]
     return pa.table(columns)
+
+
+def _struct(ends: list[pa.Array], kind: pa.StructType) -> pa.StructArray:
+    return pa.StructArray.from_arrays(
+        [e.cast(f.type) for e, f in zip(ends, kind, strict=True)], fields=list(kind)
+    )

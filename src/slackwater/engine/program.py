@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from slackwater.engine.manifest import Run
+from slackwater.semantics.frontier import Points
 from slackwater.semantics.patterns import Patterns
 
 MAIN = ""
@@ -18,7 +20,8 @@ MAIN = ""
 class Arrival:
     """One input of an operator in one batch: its new rows, and its bound before and after them.
 
-    ``before`` and ``after`` are the patterns that hold besides the bound.
+    ``before`` and ``after`` are the patterns that hold besides the bound. ``frontiers`` are the points before and
+    after the batch that no later row lies below, for operators that progress on several times at once.
     """
 
     tables: Sequence[pa.Table]
@@ -26,6 +29,7 @@ class Arrival:
     new: int
     before: Patterns = ()
     after: Patterns = ()
+    frontiers: tuple[Points, Points] = ((), ())
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class StateStep:
     ``output`` may be an iterator, so that a large result need not be in memory at once; ``keep`` is read after
     it is exhausted. Of a part in ``rewritten``, ``keep`` holds all rows that are still needed, not just the new.
     ``ledger`` is control state for the manifest; ``hold`` then says what may be promised of each input.
+    ``low_tables`` are those of the operator that hold entries after the batch.
     """
 
     output: pa.Table | Iterable[pa.Table]
@@ -60,6 +65,7 @@ class StateStep:
     rewritten: frozenset[str] = frozenset()
     ledger: Mapping[str, Any] | None = None
     hold: tuple[int, ...] = ()
+    low_tables: Sequence[Run] | None = None
 
     @property
     def kept(self) -> Mapping[str, pa.Table]:

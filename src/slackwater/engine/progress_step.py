@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.plan import Plan
-from slackwater.model.node import Source
-from slackwater.model.window import is_all_time
+from slackwater.engine.plan import Operator, Plan
+from slackwater.model.node import Aggregate, Source
+from slackwater.model.window import JointWindow, is_all_time
 from slackwater.semantics.bounds import propagate
+from slackwater.semantics.frontier import Points, frontier
 from slackwater.semantics.lateness import flush_bound, window_chains
 from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Pattern, Patterns
@@ -93,6 +94,32 @@ def patterns_of(
     }
     linear = [bounds.get(name, {}) for name in plan.names]
     return dict(zip(plan.names, propagate_patterns(plan.nodes, linear, sources), strict=True))
+
+
+def frontiers_of(
+    batch: Batch,
+    operator: Operator,
+    bounds: Mapping[str, Mapping[str, int]],
+    holds: Mapping[str, Sequence[int]],
+) -> tuple[Points, Points]:
+    """The frontiers of a group-by on several times, before the batch and with the new bounds and holds."""
+    node, plan = operator.node, batch.plan
+    if not (isinstance(node, Aggregate) and isinstance(node.window, JointWindow)):
+        return (), ()
+    columns = [w.on for w in node.windows]
+    old = frontier(
+        node.child,
+        columns,
+        lambda n, c: batch.bound(plan.name_of(n), c),
+        lambda n: batch.holds.get(plan.name_of(n)),
+    )
+    new = frontier(
+        node.child,
+        columns,
+        lambda n, c: bounds[plan.name_of(n)][c],
+        lambda n: holds.get(plan.name_of(n)),
+    )
+    return old, new
 
 
 def state_of(states: Mapping[str, Any], name: str) -> SourceState | None:

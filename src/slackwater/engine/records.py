@@ -98,7 +98,17 @@ def _column(time: TimeColumn, state: ColumnState) -> dict[str, Any]:
         "idle": sorted(n for n, p in state.partitions.items() if p.idle),
         "excluded": sorted(n for n, p in state.partitions.items() if p.excluded),
         "maxDelay": {"ticks": delay, "time": show(time, at), "partition": partition},
+        "silent": _silent(state),
     }
+
+
+def _silent(state: ColumnState) -> dict[str, Any] | None:
+    """The partition without a row for longest, and since when; None where no clock was read."""
+    known = [(p.seen, name) for name, p in state.partitions.items() if p.seen is not None]
+    if not known:
+        return None
+    since, name = min(known)
+    return {"partition": name, "since": iso(since)}
 
 
 def show(time: TimeColumn, ticks: int | None) -> str | int | None:
@@ -127,6 +137,7 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
         "rowsPerPartial": _reduction(done.statistics[id]),
         "rowsIn": sum(s["in"] for s in states),
         "rowsOut": sum(s["out"] for s in states),
+        "seconds": round(sum(s.get("seconds", 0.0) for s in states), 6),
         "late": sum(s["late"] for s in states),
         "compacted": sum(s["compacted"] for s in states),
         "state": {
@@ -139,6 +150,7 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
         "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
         **_groups(states),
         **_held(states),
+        **_low(states),
         **_join(states),
     }
 
@@ -153,6 +165,12 @@ def _held(states: list[dict[str, Any]]) -> dict[str, Any]:
     """Partials of closed windows that wait, where the end of a window is spread over batches."""
     found = [s["statistics"]["held"] for s in states if "held" in s.get("statistics", {})]
     return {"held": sum(found)} if found else {}
+
+
+def _low(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """What went into the low-level tables of an operator, what left them, and how much is in them."""
+    found = [s["statistics"]["low"] for s in states if "low" in s.get("statistics", {})]
+    return {"lowTable": {k: sum(f[k] for f in found) for k in found[0]}} if found else {}
 
 
 def _join(states: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.engine.batch import Batch
+from slackwater.engine.low_table import Drained, Told, drain, rule_of
 from slackwater.engine.operators import AggregateProgram
 from slackwater.engine.plan import Operator, has_patterns
 from slackwater.engine.present import present
@@ -20,10 +21,13 @@ from slackwater.kernels import aggregate, smoothing
 from slackwater.kernels.buckets import bucket_range
 from slackwater.model.node import Aggregate
 from slackwater.semantics.limits import END
+from slackwater.semantics.low_table import bound_of_pane
 from slackwater.semantics.smoothing import Smoothing, held_bound
 
 Ledger = dict[str, Any]
-"""``closed``: [first bucket, end bucket, last window that is out] pieces; ``held``: partials that wait."""
+"""``closed``: [first bucket, end bucket, last window that is out] pieces; ``held``: partials that wait; ``low``: whether
+low-level tables have entries of finished panes.
+"""
 
 
 def is_smooth(batch: Batch, operator: Operator) -> bool:
@@ -37,6 +41,7 @@ def is_smooth(batch: Batch, operator: Operator) -> bool:
     if has_patterns(batch.plan.sources):
         return False
     wanted = batch.settings.smooth > 0 and bool(spec.keys)
+    wanted = wanted or rule_of(batch, operator) is not None
     return wanted or operator.id in batch.ledgers
 
 
@@ -48,20 +53,28 @@ def regroup(ledgers: Sequence[Ledger], count: int) -> list[Ledger]:
     for g in range(count):
         low, high = bucket_range(g, count)
         mine = [[max(a, low), min(b, high), c] for a, b, c in pieces if a < high and b > low]
-        found.append({"closed": mine, "held": int(held)})
+        found.append({"closed": mine, "held": int(held), "low": ledgers[0].get("low", False)})
     return found
 
 
 def owes(ledger: Ledger) -> bool:
     """Whether results wait to come out."""
-    return bool(ledger["held"])
+    return bool(ledger["held"] or ledger.get("low"))
 
 
 class SmoothProgram(AggregateProgram):
     """Window aggregates over panes or window ids, a part of the closed windows at a time."""
 
-    def __init__(self, operator: Operator, buckets: tuple[int, int], batch: Batch, group: int):
+    def __init__(
+        self,
+        operator: Operator,
+        buckets: tuple[int, int],
+        batch: Batch,
+        group: int,
+        told: Sequence[Told] = (),
+    ):
         super().__init__(operator, buckets)
+        self.operator, self.batch, self.told = operator, batch, told
         self.buckets = buckets
         settings = batch.settings
         # Whoever waits for the results of a flush wants all of them.
@@ -80,14 +93,18 @@ class SmoothProgram(AggregateProgram):
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs
-        close_to = self._closed(rows.new)
+        waiting = drain(self.batch, self.operator, self.told, rows.new, self.buckets)
+        w = self.spec.sliding
+        # Windows with rows that wait in a low-level table are not complete here.
+        arrived = bound_of_pane(waiting.pane, rows.new, w.origin, self.spec.panes.size)
+        close_to = self._closed(arrived)
         stored = self.state_schema.empty_table()
         if (self.closed < close_to).any():
             low = aggregate.needed(self.spec, int(self.closed.min()))
             stored = state(low, self._last_pane(close_to))
         done = smoothing.step(
             self.spec,
-            aggregate.merge_partials(self.spec, list(rows.tables)),
+            aggregate.merge_partials(self.spec, [*rows.tables, waiting.rows]),
             stored,
             self.buckets,
             self.closed,
@@ -95,15 +112,30 @@ class SmoothProgram(AggregateProgram):
             None if self.at_once or close_to >= END else self.rule,
         )
         self.closed = done.closed
-        hold = held_bound(int(done.closed.min()), rows.new, self.spec.sliding)
+        hold = held_bound(int(done.closed.min()), rows.new, w)
         return StateStep(
             present(self.node, done.output),
             done.keep,
             done.dropped_rows,
-            {"partials": done.complete, "held": done.held},
-            ledger={"closed": self._pieces(), "held": done.held},
+            {"partials": done.complete, "held": done.held, **self._low_figures(waiting)},
+            ledger={"closed": self._pieces(), "held": done.held, "low": waiting.owes},
             hold=(hold,),
+            low_tables=waiting.tables,
         )
+
+    def _low_figures(self, waiting: Drained) -> dict[str, Any]:
+        """What the tables did; of what all groups are told, the first speaks for all."""
+        if not self.told and not waiting.tables and not waiting.rows.num_rows:
+            return {}
+        first = self.buckets[0] == 0
+        return {
+            "low": {
+                "arrived": sum(t[2] for t in self.told) if first else 0,
+                "sent": sum(t[3] for t in self.told) if first else 0,
+                "drained": waiting.rows.num_rows,
+                "entries": sum(r.rows for r in waiting.tables) if first else 0,
+            }
+        }
 
     def _pieces(self) -> list[list[int]]:
         starts = np.flatnonzero(np.diff(self.closed, prepend=self.closed[0] - 1))

@@ -18,13 +18,18 @@ from slackwater.model.node import Aggregate
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.adaptive import worth_it
 from slackwater.semantics.cost import Measured, PlanChoice, choose_plan
+from slackwater.semantics.windows import keeps_rows
 
 FEW = 2.0
 """Most rows per partial with which rows are sent as they are: more would make the shuffle larger, whatever they save."""
 
+SINGLE = 1.05
+"""Most rows per partial with which no group is worth reducing: hardly any has two rows in a pane."""
+
 Statistics = dict[str, dict[str, Any]]
 """By operator: ``rows`` that came, ``partials`` (groups of complete panes, or windows), the ``plan`` they were
-counted under, and the most state it had (``peakRows``, ``peakBytes``).
+counted under, the ``results`` it gave and the ``seconds`` its tasks took, and the most state it had (``peakRows``,
+``peakBytes``).
 """
 
 
@@ -44,15 +49,18 @@ def gathered(
             "peakRows": max(before.get("peakRows", 0), sum(r.rows for r in state)),
             "peakBytes": max(before.get("peakBytes", 0), sum(r.bytes for r in state)),
         }
+        mine = [d["operators"][operator.id] for d in found if operator.id in d["operators"]]
+        same = operator.spec is None or before.get("plan", operator.spec.plan) == operator.spec.plan
+        for name, key in (("results", "out"), ("seconds", "seconds")):
+            now = sum(s.get(key, 0) for s in mine)
+            out[operator.id][name] = round((before.get(name, 0) if same else 0) + now, 6)
         if operator.spec is None or not isinstance(operator.spec.window, TimeWindow):
             continue
-        same = before.get("plan") == operator.spec.plan
-        mine = [d["operators"][operator.id] for d in found if operator.id in d["operators"]]
         partials = sum(s.get("statistics", {}).get("partials", 0) for s in mine)
         out[operator.id].update(
             plan=operator.spec.plan,
-            rows=(before["rows"] if same else 0) + _rows(plan, operator, found, summaries),
-            partials=(before["partials"] if same else 0) + partials,
+            rows=(before.get("rows", 0) if same else 0) + _rows(plan, operator, found, summaries),
+            partials=(before.get("partials", 0) if same else 0) + partials,
         )
     return out
 
@@ -79,8 +87,8 @@ def choice(operator: Operator, statistics: Mapping[str, Mapping[str, Any]]) -> P
     known = statistics.get(operator.id, {})
     if not known.get("partials"):
         return choose_plan(operator.spec.window)
-    # Adaptive aggregates count partials of panes or windows, too.
-    counted = unit(operator.spec).plan if known["plan"] == "adaptive" else known["plan"]
+    # Aggregates that keep rows count partials of panes or windows, too.
+    counted = unit(operator.spec).plan if keeps_rows(known["plan"]) else known["plan"]
     measured = Measured(known["rows"], known["partials"], counted)
     best = choose_plan(operator.spec.window, measured=measured)
     each = known["rows"] / known["partials"]
@@ -90,13 +98,15 @@ def choice(operator: Operator, statistics: Mapping[str, Mapping[str, Any]]) -> P
     sizes = sizes_of(operator.spec)
     if each <= FEW and can_adapt(operator.node) and worth_it(sizes, each):
         why = f"{each:.3g} rows of {sizes.row:g} bytes are smaller than a partial of {sizes.item:g}"
-        return replace(best, plan="adaptive", why=why)
+        return replace(best, plan="buffered" if each <= SINGLE else "adaptive", why=why)
     return best
 
 
 def holds_state(operator: str, last: Manifest | None) -> bool:
     """Whether state of an operator is stored."""
-    return last is not None and any(last.runs.get(operator, []))
+    return last is not None and (
+        any(last.runs.get(operator, [])) or bool(last.tables.get(operator))
+    )
 
 
 def settled(plan: Plan, wanted: str, stored: Mapping[str, str], last: Manifest | None) -> Plan:
@@ -114,7 +124,7 @@ def settled(plan: Plan, wanted: str, stored: Mapping[str, str], last: Manifest |
         if best is not None and operator.spec is not None:
             kept = holds_state(operator.id, last) and operator.id in stored
             chosen: Any = stored[operator.id] if kept else best.plan
-            if chosen == "adaptive" and patterns:
+            if keeps_rows(chosen) and patterns:
                 chosen = "panes"
             operator = replace(operator, spec=replace(operator.spec, plan=chosen))
         operators.append(operator)

@@ -12,12 +12,13 @@ from slackwater.engine.adaptive import AdaptiveProgram
 from slackwater.engine.plan import Operator
 from slackwater.engine.present import present
 from slackwater.engine.program import MAIN, Arrival, Part, Program, State, StateStep
-from slackwater.kernels import aggregate, by_tuple, custom, landmark, row_windows, sessions
+from slackwater.kernels import aggregate, by_tuple, custom, joint, landmark, row_windows, sessions
 from slackwater.kernels.counting import count_and_reduce
 from slackwater.kernels.numbering import counters_schema, merge_counters
 from slackwater.kernels.panes import clamp
 from slackwater.model.node import Aggregate
 from slackwater.model.window import ByTuple, Landmark, SessionWindow, TimeWindow
+from slackwater.semantics.frontier import Points
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.window_ids import closed_by
 from slackwater.semantics.windows import needs_rows
@@ -108,6 +109,32 @@ class CustomProgram(_WindowProgram):
             stored = state(clamp(rows.old + 1), clamp(rows.new))
         done = custom.step(self.spec, self.fresh(rows.tables), stored, rows.old, rows.new)
         return StateStep(present(self.node, done.output), done.keep, done.dropped_rows)
+
+
+class JointProgram(_WindowProgram):
+    """Groups on the windows of several times; the state is cut by panes of the first."""
+
+    after: Points = ()
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        return joint.needed(self.spec, bounds[0])
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (rows,) = inputs
+        before, self.after = rows.frontiers
+        stored = self.schema.empty_table()
+        if before != self.after:
+            stored = state(-(1 << 63), (1 << 63) - 1)
+        done = joint.step(self.spec, self.fresh(rows.tables), stored, before, self.after)
+        output = present(self.node, done.output)
+        if 2 * int(done.alive.sum()) > stored.num_rows or not stored.num_rows:
+            return StateStep(output, done.keep, done.dropped)
+        # Half of the state is of no more use: writing the rest once costs less than keeping all.
+        keep = pa.concat_tables([stored.filter(pa.array(done.alive)), done.keep])
+        return StateStep(output, keep, done.dropped, rewritten=frozenset([MAIN]))
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        return joint.living(self.spec, super().compact(part, rows, first), self.after)
 
 
 class _CountingProgram(_WindowProgram):
@@ -207,9 +234,11 @@ def _rows(tables: Sequence[pa.Table]) -> pa.Table | None:
 
 PROGRAMS: Mapping[str, Callable[[Operator, tuple[int, int]], Program]] = {
     "adaptive": AdaptiveProgram,
+    "buffered": AdaptiveProgram,
     "landmark": LandmarkProgram,
     "sessions": SessionProgram,
     "custom": CustomProgram,
+    "joint": JointProgram,
     "ticks": ByTupleProgram,
     "rows": RowsProgram,
 }

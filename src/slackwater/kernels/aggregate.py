@@ -11,6 +11,7 @@ landmark a slide (`landmark`)
 ticks    one tick (`by_tuple`)
 sessions the last tick of a session, or of a part of one; ``_first`` is its first (`sessions`)
 custom   the end of a window; ``_wid`` is its id (`custom`)
+joint    a pane of the first time; ``_pane1``... are those of the others (`joint`)
 ======== ==============================================================================================
 
 `step` is for panes and wids, the other plans have their own in the modules named.
@@ -36,11 +37,19 @@ from slackwater.kernels.panes import END, Panes, clamp
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field
-from slackwater.model.window import ByTuple, CustomWindow, Landmark, RowWindow, TimeWindow, Window
+from slackwater.model.window import (
+    ByTuple,
+    CustomWindow,
+    JointWindow,
+    Landmark,
+    RowWindow,
+    TimeWindow,
+    Window,
+)
 from slackwater.semantics.windows import WindowPlan, counted, custom_wids, hull
 
 __all__ = [
-    "END", "AggregateSpec", "Step", "finished", "ints", "merge_partials", "merged", "needed",
+    "END", "AggregateSpec", "Step", "finished", "gap_sql", "ints", "merge_partials", "merged", "needed",
     "output_schema", "partial_select", "pane_sql", "partials", "partials_from_spark", "partials_schema",
     "spark_group", "step",
 ]  # fmt: skip
@@ -94,7 +103,13 @@ class AggregateSpec:
     def group_names(self) -> list[str]:
         """Columns that, with the pane, tell partials apart."""
         wid = ["_wid"] if self.plan == "custom" else []
-        return ["_bucket", *self.key_names, *wid]
+        return ["_bucket", *self.key_names, *self.other_panes, *wid]
+
+    @property
+    def other_panes(self) -> list[str]:
+        """Columns of the panes of further times, where groups are on the windows of several."""
+        more = len(self.window.windows) - 1 if isinstance(self.window, JointWindow) else 0
+        return [f"_pane{i + 1}" for i in range(more)]
 
     @property
     def key_names(self) -> list[str]:
@@ -118,6 +133,7 @@ def partials_schema(spec: AggregateSpec) -> pa.Schema:
     """Columns of a table of partials."""
     fields = [pa.field("_bucket", pa.int16())]
     fields += [pa.field(n, arrow_type(k.type)) for n, k in zip(spec.key_names, spec.keys)]
+    fields += [pa.field(n, pa.int64()) for n in spec.other_panes]
     if spec.plan == "custom":
         fields.append(pa.field("_wid", pa.int64()))
     fields.append(pa.field("_pane", pa.int64()))
@@ -167,17 +183,24 @@ def partial_select(
     else:
         window = spec.sliding
         ticks = f"(({time_sql}) - {_int(window.origin)})"
-        pane, where = _floor(ticks, spec.panes.size), ""
-        if window.range < window.slide:
-            slide = _int(window.slide)
-            into = f"((({ticks} % {slide}) + {slide}) % {slide})"
-            where = f" WHERE {into} >= {_int(window.slide - window.range)}"
+        pane, gap = _floor(ticks, spec.panes.size), gap_sql(spec, time_sql)
+        where = f" WHERE {gap}" if gap else ""
     groups = [*zip(spec.key_names, key_sqls), ("_pane", pane), *extra]
     items = [f"{sql} AS {quote(name)}" for name, sql in groups]
     for p in spec.stored:
         items += states.duck_partials(p)
     by = ", ".join(str(i + 1) for i in range(len(groups)))
     return f"SELECT {', '.join(items)} FROM {relation}{where} GROUP BY {by}"
+
+
+def gap_sql(spec: AggregateSpec, ticks: str) -> str:
+    """The condition that a time lies in a window at all; empty where all times do."""
+    window = spec.sliding
+    if window.range >= window.slide:
+        return ""
+    slide, since = _int(window.slide), f"(({ticks}) - {_int(window.origin)})"
+    into = f"((({since} % {slide}) + {slide}) % {slide})"
+    return f"{into} >= {_int(window.slide - window.range)}"
 
 
 def pane_sql(spec: AggregateSpec, ticks: str, *, duck: bool) -> str:
@@ -293,7 +316,8 @@ def _partials(table: pa.Table, spec: AggregateSpec, columns: Sequence[pa.Array])
         made = {"_wid": pa.array(wids), "_pane": pa.array(ends)}
         arrays = [made[n] if n in made else taken.column(n) for n in schema.names]
         return merged(spec, [pa.table(arrays, schema=schema)])[0]
-    return pa.table([bucket, *keys, pane, *columns], schema=schema)
+    others = [flat(table.column(n)).cast(pa.int64()) for n in spec.other_panes]
+    return pa.table([bucket, *keys, *others, pane, *columns], schema=schema)
 
 
 def _without(schema: pa.Schema, *names: str) -> pa.Schema:

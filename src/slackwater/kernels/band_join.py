@@ -117,29 +117,48 @@ class TimeIndex:
         start, end = self._starts[codes], self._starts[codes + 1]
         there = np.flatnonzero(end > start)
         probing, start, end = probing[there], start[there], end[there]
-        lowest, highest = low[probing], high[probing]
-        # Most keys lie in the span as a whole or not at all: their first and last time tell.
-        after, before = self._times[start] >= lowest, self._times[end - 1] <= highest
-        cut = np.flatnonzero(~after)
-        start[cut] = _bisect(self._times, start[cut], end[cut], lowest[cut])
-        cut = np.flatnonzero(~before)
-        end[cut] = _bisect(self._times, start[cut], end[cut], highest[cut] + 1)
-        hit = np.flatnonzero(end > start)
-        return Spans(probing[hit], start[hit], end[hit] - start[hit])
+        return spans_within(self._times, probing, start, end, low[probing], high[probing])
 
     def pairs(self, spans: Spans, max_pairs: int = MAX_PAIRS) -> Iterator[tuple[Ints, Ints]]:
         """(probing row, row) of all pairs, at most ``max_pairs`` at a time."""
-        ends = np.cumsum(spans.length)
-        total = int(ends[-1]) if len(ends) else 0
-        # From the start of a span's pairs in the whole sequence to the place of its first row.
-        shift = spans.first - (ends - spans.length)
-        for low in range(0, total, max_pairs):
-            high = min(low + max_pairs, total)
-            a = int(np.searchsorted(ends, low, side="right"))
-            b = int(np.searchsorted(ends, high, side="left")) + 1
-            edges = np.minimum(ends[a:b], high)
-            span = np.repeat(np.arange(a, b), np.diff(edges, prepend=np.int64(low)))
-            yield spans.rows[span], self.rows[np.arange(low, high) + shift[span]]
+        for probing, place in places_of(spans, max_pairs):
+            yield probing, self.rows[place]
+
+
+def spans_within(
+    times: Ints, probing: Ints, start: Ints, end: Ints, low: Ints, high: Ints
+) -> Spans:
+    """For each probing row what of [start, end), not empty and in order of time, has ``low <= time <= high``.
+
+    ``start`` and ``end`` are changed.
+    """
+    # Most keys lie in the span as a whole or not at all: their first and last time tell.
+    after, before = times[start] >= low, times[end - 1] <= high
+    cut = np.flatnonzero(~after)
+    start[cut] = _bisect(times, start[cut], end[cut], low[cut])
+    cut = np.flatnonzero(~before)
+    end[cut] = _bisect(times, start[cut], end[cut], high[cut] + 1)
+    hit = np.flatnonzero(end > start)
+    return Spans(probing[hit], start[hit], end[hit] - start[hit])
+
+
+def places_of(spans: Spans, max_pairs: int) -> Iterator[tuple[Ints, Ints]]:
+    """(probing row, place) of all pairs, at most ``max_pairs`` at a time."""
+    ends = np.cumsum(spans.length)
+    total = int(ends[-1]) if len(ends) else 0
+    if total == len(ends) <= max_pairs:  # one partner each
+        if total:
+            yield spans.rows, spans.first
+        return
+    # From the start of a span's pairs in the whole sequence to the place of its first row.
+    shift = spans.first - (ends - spans.length)
+    for low in range(0, total, max_pairs):
+        high = min(low + max_pairs, total)
+        a = int(np.searchsorted(ends, low, side="right"))
+        b = int(np.searchsorted(ends, high, side="left")) + 1
+        edges = np.minimum(ends[a:b], high)
+        span = np.repeat(np.arange(a, b), np.diff(edges, prepend=np.int64(low)))
+        yield spans.rows[span], np.arange(low, high) + shift[span]
 
 
 def find_pairs(

@@ -74,7 +74,8 @@ def bucket_range(group: int, groups: int) -> tuple[int, int]:
 def flat(column: Column) -> pa.Array:
     """The column as one array without dictionary."""
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        # Combining copies even a single chunk.
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks) if column.num_chunks else column.chunk(0)
     if pa.types.is_dictionary(column.type):

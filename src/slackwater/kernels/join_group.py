@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +26,26 @@ class Group:
         joiner: Joiner,
         side: int,
         blocks: Sequence[Block],
-        loaded: Sequence[Loaded],
+        loaded: Iterable[Loaded],
         debts: Sequence[Debt],
         marks: Sequence[Marks | None],
     ) -> None:
         self._side, self._marks = side, marks
         self._blocks, self._debts = blocks, debts
-        self._places = [part.places for part in loaded]
-        sizes = [part.table.num_rows for part in loaded]
+        self._places: list[Ints | None] = []
+        sizes: list[int] = []
+
+        def tables() -> Iterator[pa.Table]:
+            for part in loaded:
+                self._places.append(part.places)
+                sizes.append(part.table.num_rows)
+                yield part.table
+
+        self._probe = Probe(joiner, side, tables())
         self._starts = np.cumsum([0, *sizes])
-        self._owner = np.repeat(np.arange(len(blocks), dtype=np.int32), sizes)
-        rows = pa.concat_tables([part.table for part in loaded]).combine_chunks()
-        self._probe = Probe(joiner, side, rows)
-        self._found = np.zeros(rows.num_rows, dtype=np.bool_)
+        numbers = np.arange(len(blocks), dtype=np.min_scalar_type(len(blocks)))
+        self._owner = np.repeat(numbers, sizes)
+        self._found = np.zeros(len(self._probe), dtype=np.bool_)
         self._late = any(d.floor > START for d in debts)
 
     def meet(
@@ -68,24 +75,26 @@ class Group:
         allowed: Flags | None,
         floor: Ints | int,
     ) -> None:
-        rows = pa.concat_tables([part.table for part in loaded]).combine_chunks()
         sizes = [part.table.num_rows for part in loaded]
         ends = np.cumsum(sizes)
-        owner = np.repeat(np.arange(len(others), dtype=np.int32), sizes)
-        found = np.zeros(rows.num_rows, dtype=np.bool_)
+        marks = self._marks[1 - self._side]
+        found = np.zeros(sum(sizes) if marks is not None else 0, dtype=np.bool_)
         made = np.zeros(len(self._blocks), dtype=np.int64)
         worth = np.zeros(len(others), dtype=np.int64)
-        for pairs in self._probe.meet(rows, allowed=allowed, floor=floor):
+        tables = [part.table for part in loaded]
+        width = sum(b.bytes for b in others) / max(1, sum(b.rows for b in others))
+        for pairs in self._probe.meet(tables, width, allowed=allowed, floor=floor):
             emit(pairs.output)
-            found[pairs.other] = True
+            if marks is not None:
+                found[pairs.other] = True
             self._found[pairs.own] = True
             made += np.bincount(self._owner[pairs.own], minlength=len(self._blocks))
-            worth += np.bincount(owner[pairs.other], minlength=len(others))
+            owner = np.searchsorted(ends, pairs.other, side="right")
+            worth += np.bincount(owner, minlength=len(others))
         if not made.any():
             return
         for block, count in (*zip(self._blocks, made.tolist()), *zip(others, worth.tolist())):
             block.worth += count
-        marks = self._marks[1 - self._side]
         if marks is not None:
             for other, part, flags in zip(others, loaded, np.split(found, ends[:-1])):
                 marks.add(other, flags if part.places is None else part.places[flags])

@@ -13,7 +13,7 @@ from slackwater.errors import CheckpointError
 from slackwater.kernels.join_blocks import Located
 from slackwater.semantics.join_memory import Block, Debt, owes
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass

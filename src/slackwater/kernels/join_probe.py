@@ -1,12 +1,12 @@
 """Rows of one side against blocks of the other, one block at a time.
 
-The rows are indexed once and every block looked up in the index. Keys are compared by a stored 64-bit hash
+The rows are indexed once and every block looked up in the index. Keys are compared by a stored hash
 first and by themselves before a pair comes out. Pairs come in chunks of bounded size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.kernels.band_join import Ints, TimeIndex, key_codes
-from slackwater.kernels.buckets import flat, hash_of
+from slackwater.kernels.band_join import Ints, key_codes, places_of, spans_within
+from slackwater.kernels.buckets import Column, flat, hash_of
 from slackwater.kernels.join import BUCKET, TIME, JoinSpec, Predicate, column_name, output_schema
 from slackwater.semantics.join import partners
 from slackwater.semantics.limits import START
 
-CODE = "_code"
-"""Stored with each row: its key's hash, >= 0."""
+CODE, CODE_BITS = "_code", 63
+"""Stored with each row: its key's hash, >= 0, and how many bits it has."""
 
 _LEAST_PAIRS = 256
 
@@ -44,15 +44,18 @@ class Pairs(NamedTuple):
 
 
 class Rows:
-    """Rows of a side in one piece, with what a join asks of them again and again at hand."""
+    """Rows of a side, maybe in pieces, with what a join asks of them again and again at hand."""
 
-    def __init__(self, spec: JoinSpec, table: pa.Table) -> None:
-        self.width = table.nbytes / max(1, table.num_rows)
-        self.columns = {name: flat(table.column(name)) for name in table.column_names}
-        self.times = ints(table, TIME)
-        self.codes = ints(table, CODE)
-        self.keys = [self.columns[f"_k{i}"] for i in range(spec.keys)]
-        self.words = [_words(k) for k in self.keys]
+    def __init__(self, columns: Mapping[str, Column], times: Ints) -> None:
+        self.columns, self.times = columns, times
+
+    @classmethod
+    def of(cls, tables: Sequence[pa.Table], names: Sequence[str]) -> Rows:
+        """The rows of some tables one after the other; what they hold is not copied, but for the times."""
+        columns = {
+            n: pa.chunked_array([c for t in tables for c in t.column(n).chunks]) for n in names
+        }
+        return cls(columns, np.concatenate([ints(t, TIME) for t in tables]))
 
 
 def ints(table: pa.Table, name: str) -> Ints:
@@ -60,17 +63,17 @@ def ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False))
 
 
-def with_codes(spec: JoinSpec, table: pa.Table) -> pa.Table:
+def with_codes(spec: JoinSpec, side: int, table: pa.Table) -> pa.Table:
     """The table with the hash of its keys. Rows with a null key must be gone."""
-    hashes = hash_of([table.column(f"_k{i}") for i in range(spec.keys)], rows=table.num_rows)
+    hashes = hash_of([table.column(k) for k in spec.keys_of(side)], rows=table.num_rows)
     return table.append_column(CODE, pa.array((hashes >> np.uint64(1)).astype(np.int64)))
 
 
-def no_key(spec: JoinSpec, table: pa.Table) -> Flags:
+def no_key(spec: JoinSpec, side: int, table: pa.Table) -> Flags:
     """Which rows have a null in their key, so that they match nothing."""
     null = np.zeros(table.num_rows, dtype=np.bool_)
-    for i in range(spec.keys):
-        column = table.column(f"_k{i}")
+    for key in spec.keys_of(side):
+        column = table.column(key)
         if column.null_count:
             null |= flat(column.is_null()).to_numpy(zero_copy_only=False)
     return null
@@ -101,20 +104,32 @@ class Joiner:
         self.schema = output_schema(spec, schemas)
         self._predicate = predicate
         self._origins = [self._origin(name) for name in self.schema.names[:-1]]
+        self._keys = list(zip(spec.keys_of(0), spec.keys_of(1), strict=True))
+        self.needed = [self._needed(side) for side in (0, 1)]
+        """The columns of each side that `joined` asks for, beside its times."""
 
     def most_pairs(self, widths: Sequence[float]) -> int:
         """How many pairs of rows of these widths in bytes may be made at a time, with their places."""
         return min(self.spec.max_pairs, max(_LEAST_PAIRS, int(self._room / (sum(widths) + 64))))
 
-    def joined(self, sides: Sequence[Rows], at: Sequence[Ints]) -> tuple[pa.Table, Flags]:
-        """The results of candidate pairs, and which candidates they are."""
-        keep = self._equal(sides, at)
+    def joined(
+        self, sides: Sequence[Rows], at: Sequence[Ints], times: Sequence[Ints]
+    ) -> tuple[pa.Table, Flags]:
+        """The results of candidate pairs, and which candidates they are.
+
+        ``at`` are the places of their rows, ``times`` the times of these.
+        """
+        taken: list[dict[str, Any]] = [{TIME: pa.array(t)} for t in times]
+        for i, (side, rows) in enumerate(zip(sides, at)):
+            places = pa.array(rows)
+            for name in self.needed[i]:
+                taken[i][name] = flat(side.columns[name].take(places))
+        latest = pa.array(np.maximum(*times))
+        columns = [taken[i][own] for i, own in self._origins]
+        output = pa.table([*columns, latest], schema=self.schema)
+        keep = self._equal(taken, len(latest))
         if not keep.all():
-            at = [a[keep] for a in at]
-        places = [pa.array(a) for a in at]
-        columns = [sides[i].columns[own].take(places[i]) for i, own in self._origins]
-        times = np.maximum(sides[0].times[at[0]], sides[1].times[at[1]])
-        output = pa.table([*columns, pa.array(times)], schema=self.schema)
+            output = output.filter(pa.array(keep))
         if self._predicate is not None and output.num_rows:
             holds = flat(pc.fill_null(self._predicate(output), False))
             chosen = holds.to_numpy(zero_copy_only=False)
@@ -132,81 +147,146 @@ class Joiner:
         ]
         return pa.table([*columns, table.column(TIME)], schema=self.schema)
 
+    def _needed(self, side: int) -> list[str]:
+        wanted = [own for i, own in self._origins if i == side and own != TIME]
+        return list(dict.fromkeys([*wanted, *self.spec.keys_of(side)]))
+
     def _origin(self, name: str) -> tuple[int, str]:
         side = 0 if name.startswith(column_name(0, "")) else 1
         return side, name.removeprefix(column_name(side, ""))
 
-    def _equal(self, sides: Sequence[Rows], at: Sequence[Ints]) -> Flags:
-        """Where the keys are equal, not only their hashes."""
-        same = np.ones(len(at[0]), dtype=np.bool_)
-        rest = []
-        for i, (a, b) in enumerate(zip(sides[0].words, sides[1].words)):
-            if a is None or b is None:
-                rest.append(i)
+    def _equal(self, taken: Sequence[Mapping[str, Any]], rows: int) -> Flags:
+        """Where the keys of candidates are equal, not only their hashes."""
+        same = np.ones(rows, dtype=np.bool_)
+        rest: list[list[Any]] = [[], []]
+        for names in self._keys:
+            keys = [taken[i][name] for i, name in enumerate(names)]
+            words = [_words(k) for k in keys]
+            if words[0] is None or words[1] is None:
+                for i, key in enumerate(keys):
+                    rest[i].append(key)
             else:
-                same &= a[at[0]] == b[at[1]]
-        if rest:
-            keys = [[s.keys[i].take(pa.array(a)) for i in rest] for s, a in zip(sides, at)]
-            codes = key_codes(keys, [len(same), len(same)])
+                same &= words[0] == words[1]
+        if rest[0]:
+            codes = key_codes(rest, [rows, rows])
             same &= codes[0] == codes[1]
         return same
 
 
 class Probe:
-    """Rows of ``side``, ready to meet rows of the other side."""
+    """Rows of ``side``, ready to meet rows of the other side.
 
-    def __init__(self, joiner: Joiner, side: int, table: pa.Table) -> None:
+    The tables are taken one by one, and only what is needed of each is kept: together they may fill the memory.
+    """
+
+    def __init__(self, joiner: Joiner, side: int, tables: Iterable[pa.Table]) -> None:
         self._joiner, self._side = joiner, side
-        self._rows = Rows(joiner.spec, table)
-        self._codes, dense = np.unique(self._rows.codes, return_inverse=True)
-        self._index = TimeIndex(dense.astype(np.int64), self._rows.times)
-        # Most rows of a window meet nothing: by some bits of their code most of these are told at once.
-        self._mask = np.int64((1 << max(10, (4 * len(self._codes)).bit_length())) - 1)
-        self._seen = np.zeros(int(self._mask) + 1, dtype=np.bool_)
-        self._seen[self._codes & self._mask] = True
+        kept: dict[str, list[pa.Array]] = {n: [] for n in joiner.needed[side]}
+        codes, times, size = [], [], 0
+        for table in tables:
+            size += table.nbytes
+            codes.append(np.array(ints(table, CODE)))
+            times.append(np.array(ints(table, TIME)))
+            for name, parts in kept.items():
+                # A copy, or else the whole block that it was read with would stay.
+                parts.append(pa.concat_arrays(table.column(name).chunks))
+            del table
+        self._codes: Ints = np.concatenate(codes)
+        self._times: Ints = np.concatenate(times)
+        del codes, times
+        order = code_time_order(self._codes, self._times)
+        self._codes, self._times = self._codes[order], self._times[order]
+        # Half the size if it can be, as it stays.
+        self._order: Ints = order if len(order) >> 31 else order.astype(np.int32)
+        self._rows = Rows({n: _together(kept.pop(n)) for n in list(kept)}, self._times)
+        self._width = size / max(1, len(order))
+        # Most rows of a window meet nothing: by the first bits of their code most of these are told at once.
+        bits = max(10, (2 * len(order)).bit_length())
+        self._shift = np.int64(CODE_BITS - bits)
+        self._seen = np.zeros(1 << bits, dtype=np.bool_)
+        self._seen[self._codes >> self._shift] = True
+
+    def __len__(self) -> int:
+        return len(self._order)
 
     def meet(
-        self, table: pa.Table, *, allowed: Flags | None = None, floor: Ints | int = START
+        self,
+        tables: Sequence[pa.Table],
+        width: float = 0.0,
+        *,
+        allowed: Flags | None = None,
+        floor: Ints | int = START,
     ) -> Iterator[Pairs]:
         """All pairs with rows of the other side.
 
-        ``allowed`` says which own rows take part (None: all). Other rows older than ``floor`` (one for
+        ``width`` is that of their rows, in bytes. ``allowed`` says which own rows take part (None: all). Other rows older than ``floor`` (one for
         all own rows, or one for each) do not.
         """
         spec, side = self._joiner.spec, self._side
-        if not len(self._codes):
+        rows, start, end = self._lookup(np.concatenate([ints(t, CODE) for t in tables]))
+        if not len(rows):
             return
-        codes = ints(table, CODE)
-        rows = np.flatnonzero(self._seen[codes & self._mask])
-        codes = codes[rows]
-        place = np.searchsorted(self._codes, codes)
-        place[place == len(self._codes)] = 0
-        hit = np.flatnonzero(self._codes[place] == codes)
-        if not len(hit):
-            return
-        rows, place = rows[hit], place[hit]
-        other = Rows(spec, table)
+        other = Rows.of(tables, self._joiner.needed[1 - side])
         times = other.times[rows]
         low, high = partners(spec.within, 1 - side, side, times)
-        spans = self._index.find(place, np.asarray(low), np.asarray(high))
-        most = self._joiner.most_pairs([self._rows.width, other.width])
-        for found, own in self._index.pairs(spans, most):
-            theirs = rows[found]
+        probing = np.arange(len(rows))
+        spans = spans_within(self._times, probing, start, end, np.asarray(low), np.asarray(high))
+        most = self._joiner.most_pairs([self._width, width])
+        for found, place in places_of(spans, most):
+            own = self._order[place]
             keep = None if allowed is None else allowed[own]
             if not isinstance(floor, int) or floor > START:
                 least = floor if isinstance(floor, int) else floor[own]
                 young = times[found] >= least
                 keep = young if keep is None else keep & young
             if keep is not None and not keep.all():
-                own, theirs = own[keep], theirs[keep]
+                own, found, place = own[keep], found[keep], place[keep]
             if not len(own):
                 continue
-            sides, at = [self._rows, other], [own, theirs]
+            theirs = rows[found]
+            sides: list[Rows] = [self._rows, other]
+            at: list[Ints] = [own, theirs]
+            at_times = [self._times[place], times[found]]
             if side == 1:
-                sides, at = sides[::-1], at[::-1]
-            output, holds = self._joiner.joined(sides, at)
+                sides, at, at_times = sides[::-1], at[::-1], at_times[::-1]
+            output, holds = self._joiner.joined(sides, at, at_times)
             if output.num_rows:
                 yield Pairs(output, own[holds], theirs[holds])
+
+    def _lookup(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        """The rows whose code is known here, and from where to where."""
+        rows = np.flatnonzero(self._seen[codes >> self._shift])
+        codes = codes[rows]
+        start = np.searchsorted(self._codes, codes)
+        hit = np.flatnonzero(self._codes[np.minimum(start, len(self) - 1)] == codes)
+        rows, codes, start = rows[hit], codes[hit], start[hit]
+        end = start + 1
+        # Where a code has a second row, look for the end.
+        more = np.flatnonzero(self._codes[np.minimum(end, len(self) - 1)] == codes)
+        end[more] = np.searchsorted(self._codes, codes[more], side="right")
+        return rows, start, end
+
+
+def _together(parts: list[pa.Array]) -> Column:
+    """Parts of a column as one. Wide ones stay apart, since a copy would take too much memory for a moment."""
+    kind = parts[0].type
+    narrow = pa.types.is_primitive(kind) and kind.bit_width <= 64
+    return pa.concat_arrays(parts) if narrow else pa.chunked_array(parts)
+
+
+def code_time_order(codes: Ints, times: Ints) -> Ints:
+    """Row numbers in order of (code, time)."""
+    # Blocks are in order of their codes, so that sorting is mostly merging; and few codes occur twice.
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        shared = np.zeros(len(codes), dtype=np.bool_)
+        shared[1:] |= same
+        shared[:-1] |= same
+        rows = order[shared]
+        order[shared] = rows[np.lexsort((times[rows], codes[rows]))]
+    return order
 
 
 def _words(column: pa.Array) -> npt.NDArray[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -51,15 +51,17 @@ class Residence:
             at = self.store.append(f"side{side}", self.memory[side][block.number].table)
             block.run, block.offset, block.length, block.crc = at
 
-    def clear_out(self, side: int, blocks: Sequence[Block]) -> list[Loaded]:
-        """The rows of these blocks, and nothing else in memory: residents are read again when they are asked for."""
+    def clear_out(self, side: int, blocks: Sequence[Block]) -> Iterator[Loaded]:
+        """The rows of these blocks, one by one, and nothing else in memory: residents are read again when asked for."""
         for s in (0, 1):
             for block in self.ledger.blocks[s]:
                 self.write(s, block)
-        found = [self.load(side, b, keep=False) for b in blocks]
-        for held in self.memory:
-            held.clear()
-        return found
+        held, self.memory = self.memory[side], [{}, {}]
+        own = {b.number: held[b.number] for b in blocks if b.number in held}
+        del held
+        for block in blocks:
+            found = own.pop(block.number) if block.number in own else None
+            yield found or self.load(side, block, keep=False)
 
     def drop(self, side: int, block: Block) -> None:
         """Forget the rows of a block."""

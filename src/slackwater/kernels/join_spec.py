@@ -32,7 +32,8 @@ Predicate: TypeAlias = Callable[[pa.Table], "pa.BooleanArray | pa.ChunkedArray"]
 class JoinSpec:
     """``keys`` columns ``_k0``… must be equal, times lie ``within``; ``columns[i]`` of input i come out.
 
-    ``max_pairs`` bounds the rows of a chunk of output, and of what is held between two inputs.
+    ``max_pairs`` bounds the rows of a chunk of output, and of what is held between two inputs. Where a key is a column
+    by another name, ``key_names[i]`` says so for input i, and a join in little memory stores it once.
     """
 
     within: Within
@@ -40,6 +41,7 @@ class JoinSpec:
     columns: tuple[tuple[str, ...], ...]
     how: How = "inner"
     max_pairs: int = MAX_PAIRS
+    key_names: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.how != "inner" and len(self.columns) != 2:
@@ -54,6 +56,10 @@ class JoinSpec:
     def inputs(self) -> int:
         """Number of inputs."""
         return len(self.columns)
+
+    def keys_of(self, i: int) -> tuple[str, ...]:
+        """The columns of input i that hold its keys."""
+        return self.key_names[i] if self.key_names else tuple(f"_k{k}" for k in range(self.keys))
 
 
 def column_name(i: int, name: str) -> str:

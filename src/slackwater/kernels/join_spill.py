@@ -36,9 +36,10 @@ from slackwater.semantics.join_memory import (
     Rules,
     areas,
     faded,
-    may_meet,
+    in_reach,
     pass_group,
     pass_reason,
+    reach,
     weight,
 )
 from slackwater.semantics.limits import START
@@ -170,19 +171,20 @@ class _Work:
     def _arrive(self, side: int, rows: pa.Table) -> None:
         """New rows become blocks, meet the residents of the other side, and owe the rest."""
         self.stats.arrived_rows[side] += rows.num_rows
-        null = no_key(self.spec, rows)
+        null = no_key(self.spec, side, rows)
         if null.any():
             if self.marks[side] is not None:
                 self.results.add(self.joiner.padded(side, rows.filter(pa.array(null))))
             rows = rows.filter(pa.array(~null))
         if not rows.num_rows:
             return
-        tables = cut(with_codes(self.spec, rows), self.areas.block)
+        tables = cut(with_codes(self.spec, side, rows), self.areas.block)
         blocks = [self._numbered(side, table) for table in tables]
         others = self.ledger.blocks[1 - side]
         upto = self.rules.met_upto(others)
         debt = self._debt(side, blocks, upto, self.rules.met_below(others, upto))
-        residents = [b for b in self.rules.residents(others) if self._may_meet(side, debt, b)]
+        span = self._reach(side, debt)
+        residents = [b for b in self.rules.residents(others) if in_reach(span, b)]
         if residents:
             loaded = [Loaded(t) for t in tables]
             debts = [debt] * len(tables)
@@ -193,7 +195,7 @@ class _Work:
             group.finish()
         for block, table in zip(blocks, tables):
             self.house.add(side, block, table)
-        if any(self.rules.needs(debt, b) and self._may_meet(side, debt, b) for b in others):
+        if any(self.rules.needs(debt, b) and in_reach(span, b) for b in others):
             self._owe(side, debt)
         self.ledger.frequency[side] += sum(b.bytes for b in blocks)
         self.house.make_room(side)
@@ -231,8 +233,8 @@ class _Work:
         else:
             debts.append(debt)
 
-    def _may_meet(self, side: int, debt: Debt, other: Block) -> bool:
-        return may_meet(self.spec.within, side, debt.low, debt.high, other)
+    def _reach(self, side: int, debt: Debt) -> tuple[int, int]:
+        return reach(self.spec.within, side, debt.low, debt.high)
 
     # --- passes ------------------------------------------------------------------------------------
 
@@ -267,7 +269,8 @@ class _Work:
         )
         size = sum(weight(d) for d in debts)
         stage = ledger.paid[side] + size >= self.policy.stage_share * self.areas.debts
-        tasks = [(b, who) for b in ledger.blocks[other] if any(who := self._who(side, debts, b))]
+        spans = [(d, self._reach(side, d)) for d in debts]
+        tasks = [(b, who) for b in ledger.blocks[other] if any(who := self._who(spans, b))]
         for who, run in groupby(tasks, key=lambda task: task[1]):
             takes_part = dict(zip(map(id, debts), who))
             needed = [takes_part[id(d)] for d in by_block]
@@ -294,9 +297,9 @@ class _Work:
                 block.worth = faded(block.worth, self.policy.decay)
         return True
 
-    def _who(self, side: int, debts: Sequence[Debt], other: Block) -> list[bool]:
-        """Which of the debts are owed to a block of the other side."""
-        return [self.rules.needs(d, other) and self._may_meet(side, d, other) for d in debts]
+    def _who(self, debts: Sequence[tuple[Debt, tuple[int, int]]], other: Block) -> list[bool]:
+        """Which of the debts, given with their reach, are owed to a block of the other side."""
+        return [in_reach(span, other) and self.rules.needs(d, other) for d, span in debts]
 
     def _clusters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
         """Blocks in their order, as many at a time as there is room for."""

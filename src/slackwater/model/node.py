@@ -10,7 +10,7 @@ from slackwater.model.join import How, Within
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
-from slackwater.model.window import Window
+from slackwater.model.window import JointWindow, Window
 
 LateSetting = Literal["admit", "drop", "raise"]
 
@@ -152,6 +152,12 @@ class Aggregate(Node):
     @property
     def children(self) -> tuple[Node, ...]:
         return (self.child,)
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows of a result, one for each of ``times``."""
+        w = self.window
+        return w.windows if isinstance(w, JointWindow) else (w,)
 
 
 @dataclass(frozen=True)

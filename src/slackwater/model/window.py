@@ -99,7 +99,24 @@ class CustomWindow:
     shift: int = 0
 
 
-Window: TypeAlias = TimeWindow | RowWindow | Landmark | ByTuple | SessionWindow | CustomWindow
+@dataclass(frozen=True)
+class JointWindow:
+    """Windows of several times of a row, which is in each combination of one window of each time.
+
+    Made for the results of joins, whose times progress together.
+    """
+
+    windows: tuple[TimeWindow, ...]
+
+    @property
+    def on(self) -> str:
+        """The progressing column of the first window."""
+        return self.windows[0].on
+
+
+Window: TypeAlias = (
+    TimeWindow | RowWindow | Landmark | ByTuple | SessionWindow | CustomWindow | JointWindow
+)
 
 
 def all_time(on: str) -> TimeWindow:
@@ -118,6 +135,8 @@ def describe_window(w: Window) -> str:
         return f"all time on {w.on}"
     if isinstance(w, TimeWindow):
         return f"range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
+    if isinstance(w, JointWindow):
+        return " and ".join(describe_window(one) for one in w.windows)
     if isinstance(w, RowWindow):
         per = f" per {', '.join(w.per)}" if w.per else ""
         order = f" order {', '.join(w.order)}" if w.order else ""

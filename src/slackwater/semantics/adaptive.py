@@ -9,6 +9,7 @@ need not estimate: it counts the rows and the partials of each group (`next_mode
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,10 @@ class Rules:
 
     down: float = 0.8
     share: float = 0.125
+
+
+BUFFERED = Rules(share=math.inf)
+"""No group is ever reduced before its windows close."""
 
 
 def eager_bytes(item: float, extent: float, slide: float) -> float:

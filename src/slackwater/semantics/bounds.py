@@ -141,7 +141,8 @@ def output_bounds(
         columns = [[b[t.name] for t in c.times] for c, b in zip(node.inputs, inputs, strict=True)]
         return {t.name: minimum(c[i] for c in columns) for i, t in enumerate(node.times)}
     if isinstance(node, Aggregate):
-        return {node.times[0].name: result_bound(inputs[0][node.window.on], node.window)}
+        pairs = zip(node.times, node.windows, strict=True)
+        return {t.name: result_bound(inputs[0][w.on], w) for t, w in pairs}
     if isinstance(node, Join):
         return _join_bounds(node, [b[on] for b, on in zip(inputs, node.on, strict=True)])
     if isinstance(node, Filter | Dedup | Sort):

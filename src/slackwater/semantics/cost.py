@@ -11,6 +11,7 @@ from typing import Literal
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
+from slackwater.semantics.windows import TimePlan
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Constants:
 class PlanChoice:
     """The cheaper plan, what both would cost per window, and why."""
 
-    plan: Literal["panes", "wids", "adaptive"]
+    plan: TimePlan
     panes: float
     wids: float
     why: str

@@ -106,17 +106,17 @@ class Areas:
     block: int
 
 
-INDEX_BYTES = 32
+INDEX_BYTES = 16
 """What an indexed row takes beside its own bytes."""
 
 
 def areas(memory: int) -> Areas:
     """The division of a budget.
 
-    >>> areas(100 << 20) == Areas(25 << 20, 5 << 20, 55 << 20, 8 << 20, 5 << 20, 2 << 20)
+    >>> areas(100 << 20) == Areas(25 << 20, 5 << 20, 62 << 20, 9 << 20, 4 << 20, 2 << 20)
     True
     """
-    shares = [25, 5, 55, 8, 5, 2]
+    shares = [25, 5, 62, 9, 4, 2]
     return Areas(*(max(1, memory * share // 100) for share in shares))
 
 
@@ -231,11 +231,16 @@ def owes(debts: Iterable[Debt], number: int) -> bool:
     return any(d.first <= number < d.end for d in debts)
 
 
-def may_meet(within: Within, side: int, low: int, high: int, other: Block) -> bool:
-    """Whether rows of a side with times in [low, high] can pair with any of a block of the other side."""
+def reach(within: Within, side: int, low: int, high: int) -> tuple[int, int]:
+    """The times of the other side, ends included, with which rows of a side with times in [low, high] can pair."""
     first: Any = partners(within, side, 1 - side, low)[0]
     last: Any = partners(within, side, 1 - side, high)[1]
-    return bool(first <= other.high and other.low <= last)
+    return int(first), int(last)
+
+
+def in_reach(span: tuple[int, int], other: Block) -> bool:
+    """Whether a block has rows, as far as is known, with times in a span, ends included."""
+    return span[0] <= other.high and other.low <= span[1]
 
 
 # --- when the disk is probed -----------------------------------------------------------------------

@@ -117,9 +117,10 @@ def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple
     chains: list[Chain] = []
     for node in topological(outputs):
         if isinstance(node, Aggregate):
-            for chain, _ in _paths(node, node.times[0].name, source, column):
-                if chain not in chains:
-                    chains.append(chain)
+            for time in node.times:
+                for chain, _ in _paths(node, time.name, source, column):
+                    if chain not in chains:
+                        chains.append(chain)
     return tuple(chains)
 
 
@@ -164,7 +165,7 @@ def _paths(
         at = [t.name for t in node.times].index(name)
         return [p for i in node.inputs for p in below(i, i.times[at].name)]
     if isinstance(node, Aggregate):
-        w = node.window
+        w = node.windows[[t.name for t in node.times].index(name)]
         if isinstance(w, RowWindow):
             return []  # its results are on row numbers
         return [((*chain, shifted(w, moved)), 0) for chain, moved in below(node.child, w.on)]

@@ -15,6 +15,7 @@ from slackwater.errors import AnalysisError
 from slackwater.model.window import (
     ByTuple,
     CustomWindow,
+    JointWindow,
     Landmark,
     RowWindow,
     SessionWindow,
@@ -25,7 +26,10 @@ from slackwater.semantics import window_ids
 from slackwater.semantics.limits import END, START
 
 ContextClass = Literal["CF", "FCF", "FCA"]
-WindowPlan = Literal["panes", "wids", "adaptive", "rows", "landmark", "ticks", "sessions", "custom"]
+TimePlan = Literal["panes", "wids", "buffered", "adaptive"]
+WindowPlan = Literal[
+    "panes", "wids", "buffered", "adaptive", "rows", "landmark", "ticks", "sessions", "custom", "joint"
+]  # fmt: skip
 Ints = NDArray[np.int64]
 
 
@@ -44,7 +48,7 @@ def context_class(w: Window) -> ContextClass:
     return "CF"
 
 
-def plan_of(w: Window, sliding: Literal["panes", "wids", "adaptive"] = "panes") -> WindowPlan:
+def plan_of(w: Window, sliding: TimePlan = "panes") -> WindowPlan:
     """How windows of a type are computed; ``sliding`` is the choice for time windows.
 
     A context-free type needs no state to place a row, so rows are reduced where they are read. Where
@@ -59,7 +63,14 @@ def plan_of(w: Window, sliding: Literal["panes", "wids", "adaptive"] = "panes") 
         return "landmark"
     if isinstance(w, ByTuple):
         return "ticks"
+    if isinstance(w, JointWindow):
+        return "joint"
     return "sessions" if isinstance(w, SessionWindow) else "custom"
+
+
+def keeps_rows(plan: str) -> bool:
+    """Whether rows, of all groups or of some, are kept as they came until their windows close."""
+    return plan in ("buffered", "adaptive")
 
 
 def needs_rows(w: Window) -> bool:
@@ -180,6 +191,7 @@ def missed(times: Ints, bound: int, w: Window) -> Ints:
         return (times < bound).astype(np.int64)
     if isinstance(w, SessionWindow):
         return (times + w.gap <= bound).astype(np.int64)
+    assert isinstance(w, CustomWindow)
     places, ids = custom_wids(times, w)
     return np.bincount(places[hull(ids, w)[1] <= bound], minlength=len(times)).astype(np.int64)
 

@@ -15,7 +15,8 @@ from slackwater.model.node import Aggregate
 from slackwater.model.render import render
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
-from slackwater.semantics.windows import context_class
+from slackwater.semantics.state_bounds import freed_by
+from slackwater.semantics.windows import context_class, keeps_rows
 
 _CLASSES = {
     "CF": "a row tells its windows (CF)",
@@ -55,6 +56,7 @@ def explain_plan(
         lines.append(
             f"level {operator.level}, {operator.id}: {_operator(operator, statistics or {})}"
         )
+        lines.append(f"  state: {freed_by(operator.node)}")
         if isinstance(operator.node, Aggregate):
             lines.extend(f"  {p.name} = {p.call}: {p.traits}" for p in operator.node.primitives)
         for path in plan.paths_from(operator.id):
@@ -102,9 +104,10 @@ def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str
     if isinstance(node.window, TimeWindow) and operator.spec.plan == "panes":
         panes = Panes.of(node.window)
         text += f", {panes.per_window} panes of {panes.width} ticks per window"
-    if operator.spec.plan == "adaptive":
+    if keeps_rows(operator.spec.plan):
         sizes = sizes_of(operator.spec)
-        text += f", rows of {sizes.row:g} bytes or partials of {sizes.item:g} by group"
+        some = f" or partials of {sizes.item:g} by group"
+        text += f", rows of {sizes.row:g} bytes{some if operator.spec.plan == 'adaptive' else ''}"
     best = choice(operator, statistics)
     if best is None:
         return text
@@ -112,9 +115,11 @@ def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str
     known = statistics.get(operator.id, {})
     if known.get("partials"):
         each = known["rows"] / known["partials"]
-        counted = unit(operator.spec).plan if known["plan"] == "adaptive" else known["plan"]
+        counted = unit(operator.spec).plan if keeps_rows(known["plan"]) else known["plan"]
         each_of = "pane" if counted == "panes" else "window"
         why += f"; measured: {each:.3g} rows per group and {each_of}"
+    if known.get("seconds") and known.get("rows"):
+        why += f", {known['seconds'] / known['rows'] * 1e9:.3g} ns a row above the scan"
     if best.plan != operator.spec.plan:
         why += f"; {operator.spec.plan} as asked for, or as its state is stored"
     return f"{text} ({why})"

@@ -10,10 +10,13 @@ from slackwater.engine.cut import Text
 from slackwater.engine.expression_text import quoted
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
+from slackwater.model.join_times import leaves
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
-from slackwater.model.window import RowWindow, SessionWindow
+from slackwater.model.window import JointWindow, RowWindow, SessionWindow
+from slackwater.semantics.state_bounds import check_bounded
+from slackwater.surface.joint_windows import joint_window, told_apart
 from slackwater.surface.ungrouped import completed_by_punctuation
 from slackwater.surface.window_types import group_keys, resolve
 from slackwater.surface.windows import AllTimeSpec, Windowing
@@ -35,12 +38,9 @@ class GroupedStream:
             flat.extend(item if isinstance(item, (list, tuple)) else [item])
         windows = [k for k in flat if isinstance(k, Windowing)]
         if len(windows) > 1:
-            raise AnalysisError(
-                "SEVERAL_WINDOWS",
-                "groupBy has several windows",
-                hint="use one window per groupBy; run several queries together with sw.start([...])",
-            )
+            windows = told_apart(windows, stream)
         self._stream = stream
+        self._windows = windows
         self._window = windows[0] if windows else None
         self._keys = [k for k in flat if not isinstance(k, Windowing)]
 
@@ -58,8 +58,11 @@ class GroupedStream:
         if self._window is None:
             whole = GroupedStream(stream, [*self._keys, AllTimeSpec()]).agg(*columns)
             return completed_by_punctuation(whole)
-        time = stream._time(self._window.on)
+        times = [stream._time(w.on) for w in self._windows]
+        time = times[0]
         stream, window, carried = resolve(self._window, stream, time)
+        if len(times) > 1:
+            window = joint_window(self._windows, stream, times)
         node = stream._node
 
         def analysed(extra: list[str]) -> Any:
@@ -73,13 +76,14 @@ class GroupedStream:
         keys, primitives, outputs = analysed([])
         if more := group_keys(window, [k.name for k in keys]):
             keys, primitives, outputs = analysed(more)
-        stream, keys, primitives = _evaluated(stream, time, keys, primitives, carried)
+        stream, keys, primitives = _evaluated(stream, times, keys, primitives, carried)
         node = stream._node
-        name = self._window.name
+        names = [w.name for w in self._windows]
+        has_id = not isinstance(window, SessionWindow | JointWindow)
         taken = [k.name for k in keys] + [o.name for o in outputs]
         for fixed, way in (
-            (WID, "rename the column with .alias(...)"),
-            (name, 'rename the column, or the window: sw.window(...).alias("w")'),
+            *([(WID, "rename the column with .alias(...)")] if has_id else []),
+            *((n, 'rename the column, or the window: sw.window(...).alias("w")') for n in names),
         ):
             if fixed.lower() in [n.lower() for n in taken]:
                 raise AnalysisError(
@@ -95,22 +99,20 @@ class GroupedStream:
                 hint="leave emitEmpty out, or group by the window alone",
             )
         kind = _bound_type(time, node.field(time.name))
-        output_time = TimeColumn(name, "window", time.unit, time.is_integer)
         if isinstance(window, RowWindow):
-            kind, output_time = "bigint", TimeColumn(name, "window", None, True)
-        has_id = not isinstance(window, SessionWindow)
+            kind, time = "bigint", TimeColumn("", "long", None)
+        own = tuple(TimeColumn(n, "window", time.unit, time.is_integer) for n in names)
         schema = (
             *(Field(k.name, k.expr.type) for k in keys),
             *([Field(WID, "bigint", False)] if has_id else []),
-            Field(name, f"struct<start:{kind},end:{kind}>", False),
+            *(Field(n, f"struct<start:{kind},end:{kind}>", False) for n in names),
             *(Field(o.name, o.expr.type) for o in outputs),
         )
-        return stream._with(
-            Aggregate(
-                schema, (output_time,), node, keys, window, primitives, outputs,
-                self._window.emit_empty,
-            )
-        )  # fmt: skip
+        made = Aggregate(
+            schema, own, node, keys, window, primitives, outputs, self._window.emit_empty
+        )
+        check_bounded(made)
+        return stream._with(made)
 
     def count(self) -> Stream:
         """Number of rows, in a column ``count``."""
@@ -144,7 +146,7 @@ class GroupedStream:
 
 def _evaluated(
     stream: Stream,
-    time: TimeColumn,
+    times: Sequence[TimeColumn],
     keys: tuple[Named, ...],
     primitives: tuple[Primitive, ...],
     carried: Sequence[str] = (),
@@ -154,10 +156,10 @@ def _evaluated(
     if all(e.duck is not None for e in everything):
         return stream, keys, primitives
     columns: dict[Expr, str] = {}
-    for part in time.parts or (time,):
-        field = stream._node.field(part.name)
+    for name in [*(c.name for t in times for c in leaves(t)), *carried]:
+        field = stream._node.field(name)
         assert field is not None
-        columns[column(part.name, field.type)] = part.name
+        columns[column(name, field.type)] = name
     for e in everything:
         columns.setdefault(e, f"__e{len(columns)}")
     below = stream._project(tuple(Named(n, e) for e, n in columns.items()))
@@ -166,7 +168,7 @@ def _evaluated(
         return column(columns[e], e.type)
 
     return (
-        below._restricted([time.name]),
+        below._restricted(list(dict.fromkeys(t.name for t in times))),
         tuple(Named(k.name, plain(k.expr)) for k in keys),
         tuple(replace(p, args=tuple(plain(a) for a in p.args)) for p in primitives),
     )

@@ -199,11 +199,11 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
 
 def _window_plan(options: Mapping[str, Any]) -> str:
     wanted = str(options.get("windowplan", "auto")).lower()
-    if wanted not in ("auto", "panes", "wids", "adaptive"):
+    if wanted not in ("auto", "panes", "wids", "buffered", "adaptive"):
         raise AnalysisError(
             "BAD_OPTION",
             f"windowPlan={wanted!r} is not known",
-            hint='use "auto", "panes", "wids" or "adaptive"',
+            hint='use "auto", "panes", "wids", "buffered" or "adaptive"',
         )
     return wanted
 
@@ -300,6 +300,9 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         compact_rows=whole(options, "compactRows", default.compact_rows),
         smooth=whole(options, "smooth", 1) if "smooth" in options else 0,
         smooth_windows=whole(options, "smoothWindows", default.smooth_windows),
+        low_table=whole(options, "lowTable", 65_536) if "lowtable" in options else 0,
+        low_flush=whole(options, "lowFlush", 1) if "lowflush" in options else 0,
+        low_probe=flag(options, "lowProbe"),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from slackwater.engine.plan import Operator
 from slackwater.engine.program import Arrival
 from slackwater.engine.punctuation import column_origin
 from slackwater.errors import AnalysisError, LateRowError
-from slackwater.kernels import adaptive, aggregate, dedup, sort
+from slackwater.kernels import adaptive, aggregate, dedup, joint, sort
 from slackwater.kernels.aggregate import AggregateSpec, partial_select
 from slackwater.kernels.by_tuple import hidden
 from slackwater.kernels.column_engine import quote
@@ -39,8 +39,9 @@ from slackwater.model.node import (
     Union,
 )
 from slackwater.model.schema import Expr, Field
-from slackwater.model.window import ByTuple, SessionWindow, TimeWindow
+from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
 from slackwater.semantics.bounds import START, propagate, topological
+from slackwater.semantics.frontier import Points, frontier
 from slackwater.semantics.lateness import (
     dedup_frontier,
     dedup_memory,
@@ -54,7 +55,7 @@ from slackwater.semantics.pattern_rules import closing, plain_column, propagate_
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import advance, guard_limit, initial_state, resolve_source
 from slackwater.semantics.window_ids import last_complete, wid_range
-from slackwater.semantics.windows import extents, missed, needs_rows, plan_of
+from slackwater.semantics.windows import TimePlan, extents, keeps_rows, missed, needs_rows, plan_of
 from slackwater.testing.kernel_join import KernelJoin
 from slackwater.testing.kernel_tables import (
     PLACE,
@@ -75,7 +76,7 @@ from slackwater.testing.summaries import is_punctuation, summarize
 from slackwater.testing.transcripts import Observed, Transcript
 
 Row = dict[str, Any]
-Plan = Literal["panes", "wids", "adaptive"]
+Plan = TimePlan
 
 
 def kernels(plan: Plan) -> Callable[[Transcript], list[Observed]]:
@@ -111,6 +112,7 @@ class KernelMachine:
         self.kept: dict[int, pa.Table] = {}
         self.programs: dict[int, ProgramMachine] = {}
         self.joins = {id(n): KernelJoin(n) for n in self.nodes if isinstance(n, Join)}
+        self.held: dict[int, tuple[int, ...]] = {}
         self.before = propagate(self.nodes, {n: s.bounds for n, s in self.states.items()})
         # Patterns of every node before and after the batch that is running.
         self.groupwise = any(s.patterns for found in self.settings.values() for s in found)
@@ -161,6 +163,7 @@ class KernelMachine:
             for name, node in self.outputs.items()
         }
         self.states, self.before, self.said = states, after, self.says
+        self.held = self._holds()
         return Observed(found, late, {n: s.bounds for n, s in states.items()})
 
     def _propagated(self, sources: Mapping[str, Mapping[str, int]]) -> list[dict[str, int]]:
@@ -265,7 +268,7 @@ class KernelMachine:
         if isinstance(node, Aggregate):
             on = node.window.on
             bounds = (self.before[child][on], after[child][on])
-            return self._aggregate(node, inputs[0], *bounds, child)
+            return self._aggregate(node, inputs[0], *bounds, child, after)
         if isinstance(node, Dedup):
             usable = [p for p in self.said[child] if set(p.columns) <= set(node.subset)]
             return self._dedup(node, inputs[0], self.before[child][node.on], tuple(usable))
@@ -273,16 +276,22 @@ class KernelMachine:
         return self._sort(node, inputs[0], self.before[child][node.on], after[child][node.on])
 
     def _aggregate(
-        self, node: Aggregate, table: pa.Table, old: int, new: int, child: int
+        self,
+        node: Aggregate,
+        table: pa.Table,
+        old: int,
+        new: int,
+        child: int,
+        after: Sequence[Mapping[str, int]],
     ) -> pa.Table:
         keys = tuple(Field(k.name, plain(k.expr.type)) for k in node.keys)
         primitives = tuple(replace(p, type=plain(p.type)) for p in node.primitives)
         by_program = not isinstance(node.window, TimeWindow) or self.groupwise
-        if by_program or (self.plan == "adaptive" and keys):
-            patterns = (self.said[child], self.says[child])
-            return self._by_program(node, keys, primitives, table, (old, new, *patterns))
+        if by_program or (keeps_rows(self.plan) and keys):
+            more = (self.said[child], self.says[child], self._frontiers(node, after))
+            return self._by_program(node, keys, primitives, table, (old, new, *more))
         assert isinstance(node.window, TimeWindow)
-        plan = "panes" if self.plan == "adaptive" else self.plan
+        plan = "panes" if keeps_rows(self.plan) else self.plan
         spec = AggregateSpec(keys, node.window, primitives, plan, True)
         sql = aggregate.partial_select(
             spec, [str(k.expr.duck) for k in node.keys], ticks_of(node.child, node.window.on), "t"
@@ -302,7 +311,7 @@ class KernelMachine:
         keys: tuple[Field, ...],
         primitives: tuple[Primitive, ...],
         table: pa.Table,
-        progress: tuple[int, int, Patterns, Patterns],
+        progress: tuple[int, int, Patterns, Patterns, tuple[Points, Points]],
     ) -> pa.Table:
         """A type of window with a program of its own; ``progress`` is the end of an `Arrival`."""
         w = node.window
@@ -311,7 +320,7 @@ class KernelMachine:
             keys,
             w,
             primitives,
-            plan_of(w, "panes" if self.groupwise and self.plan == "adaptive" else self.plan),
+            plan_of(w, "panes" if self.groupwise and keeps_rows(self.plan) else self.plan),
             True,
             extra,
         )
@@ -321,9 +330,14 @@ class KernelMachine:
             self.programs[id(node)] = ProgramMachine(operator)
         texts, ticks = [str(k.expr.duck) for k in node.keys], ticks_of(node.child, w.on)
         rows = entering(table, w.on)
-        if needs_rows(w):
+        if isinstance(w, JointWindow):
+            ends = [ticks_of(node.child, one.on) for one in w.windows]
+            fresh = aggregate.partials(
+                query(joint.partial_select(spec, texts, ends, "t"), rows), spec
+            )
+        elif needs_rows(w):
             fresh = counted_rows(query(counted_select(spec, texts, ticks, "t"), rows), spec)
-        elif spec.plan == "adaptive":
+        elif keeps_rows(spec.plan):
             fresh = adaptive.rows(query(adaptive.rows_select(spec, texts, ticks, "t"), rows), spec)
         else:
             fresh = aggregate.partials(query(partial_select(spec, texts, ticks, "t"), rows), spec)
@@ -332,10 +346,33 @@ class KernelMachine:
         halves = [fresh.slice(half), fresh.slice(0, half)]
         output = self.programs[id(node)].step([Arrival(halves, *progress)])
         items = [quote(k.name) for k in node.keys]
-        items += [] if isinstance(w, SessionWindow) else [quote("wid")]
-        items += [quote("window"), f"false AS {flag('window')}"]
+        items += [] if isinstance(w, SessionWindow | JointWindow) else [quote("wid")]
+        for time in node.times:
+            items += [quote(time.name), f"false AS {flag(time.name)}"]
         items += [f"{cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
         return numbered(query(f"SELECT {', '.join(items)} FROM t", output))
+
+    def _frontiers(
+        self, node: Aggregate, after: Sequence[Mapping[str, int]]
+    ) -> tuple[Points, Points]:
+        """Points before and after, for a group-by on several times."""
+        if not isinstance(node.window, JointWindow):
+            return (), ()
+        columns = [w.on for w in node.windows]
+        place = {id(n): i for i, n in enumerate(self.nodes)}
+        found = [
+            frontier(
+                node.child,
+                columns,
+                lambda n, c, bounds=bounds: bounds[place[id(n)]][c],  # type: ignore[misc]
+                lambda n, holds=holds: holds.get(id(n)),  # type: ignore[misc]
+            )
+            for bounds, holds in ((self.before, self.held), (after, self._holds()))
+        ]
+        return found[0], found[1]
+
+    def _holds(self) -> dict[int, tuple[int, ...]]:
+        return {n: j.hold for n, j in self.joins.items() if j.hold is not None}
 
     def _presented(self, node: Aggregate, output: pa.Table) -> pa.Table:
         """The output with the user's columns, computed from the primitives."""

@@ -24,11 +24,12 @@ from slackwater.model.node import (
     Source,
     Union,
 )
-from slackwater.model.window import RowWindow, TimeWindow
+from slackwater.model.window import JointWindow, RowWindow, TimeWindow
 from slackwater.semantics.limits import END, START
 from slackwater.testing.expressions import compile_expression
 from slackwater.testing.oracle_aggregates import aggregate
 from slackwater.testing.oracle_join_node import JoinNode
+from slackwater.testing.oracle_joint import closed_boxes
 from slackwater.testing.oracle_late import LateRules
 from slackwater.testing.oracle_patterns import Exclusions
 from slackwater.testing.oracle_progress import History, bound
@@ -170,12 +171,13 @@ class Oracle(LateRules):
                 for i, t in enumerate(node.times)
             }
         if isinstance(node, Aggregate):
+            if isinstance(node.window, JointWindow):
+                ends = zip(node.times, node.window.windows, strict=True)
+                return {t.name: _next_end(below[0][w.on], w) for t, w in ends}
             v = below[0][node.window.on]
             if not isinstance(node.window, TimeWindow):
                 return {_first(node): bound_of_results(v, node.window)}
-            if v in (START, END):
-                return {_first(node): v}
-            return {_first(node): end_of(first_not_reached(v, node.window), node.window) - 1}
+            return {_first(node): _next_end(v, node.window)}
         return {t.name: below[0][t.name] for t in node.times}
 
     # --- rows --------------------------------------------------------------------------------------
@@ -201,6 +203,8 @@ class Oracle(LateRules):
         if isinstance(node, Sort):
             return self._sorted(node)
         if isinstance(node, Aggregate):
+            if isinstance(node.window, JointWindow):
+                return self._closed_boxes(node)
             if not isinstance(node.window, TimeWindow):
                 return self._completed(node)
             return self._closed_windows(node)
@@ -369,6 +373,16 @@ class Oracle(LateRules):
                 items.append(Item(self._result(node, wid, extent, key, rows), self.steps))
         return items
 
+    def _closed_boxes(self, node: Aggregate) -> list[Item]:
+        """Combinations of one window of each time that no later row can be in."""
+        found = []
+        items = self._items[id(node.child)]
+        for box in closed_boxes(node, items, self.steps, lambda n: self._bounds[id(n)]):
+            row = self._result(node, None, Window(0, 0), box.key, box.rows)
+            del row["window"]
+            found.append(Item(row | box.windows, self.steps))
+        return found
+
     def _result(
         self,
         node: Aggregate,
@@ -385,6 +399,11 @@ class Oracle(LateRules):
         for out in node.outputs:
             row[out.name] = compile_expression(out.expr.sql)(values)
         return row
+
+
+def _next_end(v: int, w: TimeWindow) -> int:
+    """The time of the next result when the bound of its rows is ``v``."""
+    return v if v in (START, END) else end_of(first_not_reached(v, w), w) - 1
 
 
 def _first(node: Node) -> str:

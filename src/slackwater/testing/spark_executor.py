@@ -291,6 +291,7 @@ class _Surface:
             keys: list[Any] = list(_named(step.get("by", [])))
             if "window" in step:
                 keys.append(_window(step["window"], bool(step.get("emit_empty", False))))
+            keys += [_window(w, False) for w in step.get("windows", [])]
             made = s.groupBy(*keys).agg(*_named(step["agg"]))
         assert isinstance(made, Stream)
         return made

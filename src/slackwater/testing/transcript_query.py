@@ -33,11 +33,17 @@ from slackwater.model.policy import (
 )
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn, parse_duration, parse_span
-from slackwater.model.window import RowWindow, SessionWindow, all_time
+from slackwater.model.window import JointWindow, RowWindow, SessionWindow, Window, all_time
 from slackwater.testing.expressions import compile_expression, to_duck
 from slackwater.testing.transcript_aggregates import cut_calls
 from slackwater.testing.transcript_join import build_join
-from slackwater.testing.transcript_windows import bad, build_window, listed, time_column
+from slackwater.testing.transcript_windows import (
+    bad,
+    build_window,
+    build_windows,
+    listed,
+    time_column,
+)
 
 PATTERN = "map<string,struct<op:string,value:string>>"
 _SAMPLES = {"bigint": 1, "double": 1.0, "string": "a", "boolean": True, "timestamp": 1}
@@ -170,7 +176,7 @@ class QueryBuilder:
         if "sort" in step:
             on = step["sort"] if isinstance(step["sort"], str) else node.times[0].name
             return Sort(node.schema, node.times, node, on)
-        if "window" in step:
+        if "window" in step or "windows" in step:
             return aggregate(node, step)
         if "agg" in step:
             return ungrouped(node, step)
@@ -240,7 +246,13 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     """``window`` with ``by`` and ``agg``."""
     by = step.get("by", [])
     texts = dict(by) if isinstance(by, Mapping) else {c: c for c in by}
-    node, window, time = build_window(node, step["window"])
+    names = ["window"]
+    window: Window
+    if "windows" in step:
+        window, time = build_windows(node, step["windows"])
+        names = [f"{spec['time']}_window" for spec in step["windows"]]
+    else:
+        node, window, time = build_window(node, step["window"])
     if isinstance(window, RowWindow):
         texts |= {p: p for p in window.per if p not in texts}
     keys = tuple(Named(n, expression(t, node.schema)) for n, t in texts.items())
@@ -255,13 +267,13 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     struct = f"struct<start:{inner},end:{inner}>"
     schema = (
         *(Field(k.name, k.expr.type) for k in keys),
-        *(() if isinstance(window, SessionWindow) else (Field("wid", "bigint"),)),
-        Field("window", struct),
+        *(() if isinstance(window, SessionWindow | JointWindow) else (Field("wid", "bigint"),)),
+        *(Field(n, struct) for n in names),
         *(Field(o.name, o.expr.type) for o in outputs),
     )
     return Aggregate(
         schema,
-        (TimeColumn("window", "window", time.unit, time.is_integer),),
+        tuple(TimeColumn(n, "window", time.unit, time.is_integer) for n in names),
         node,
         keys,
         window,

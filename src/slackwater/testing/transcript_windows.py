@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.errors import AnalysisError
@@ -11,6 +11,7 @@ from slackwater.model.node import Node
 from slackwater.model.time import TimeColumn, parse_instant, parse_span
 from slackwater.model.window import (
     ByTuple,
+    JointWindow,
     Landmark,
     RowWindow,
     SessionWindow,
@@ -55,6 +56,17 @@ def build_window(node: Node, spec: Mapping[str, Any]) -> tuple[Node, Window, Tim
     start = spec.get("origin")
     first = 0 if start is None else parse_instant(start, time, what="origin")
     return node, TimeWindow(size, slide, first, time.name), time
+
+
+def build_windows(node: Node, specs: Sequence[Mapping[str, Any]]) -> tuple[JointWindow, TimeColumn]:
+    """The windows of several times, and the time of the first."""
+    found, times = [], []
+    for spec in specs:
+        _, window, time = build_window(node, spec)
+        assert isinstance(window, TimeWindow)
+        found.append(window)
+        times.append(time)
+    return JointWindow(tuple(found)), times[0]
 
 
 def time_column(node: Node, name: str | None) -> TimeColumn:

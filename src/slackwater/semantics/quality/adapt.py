@@ -1,0 +1,193 @@
+"""The slack of a stream: the least with which every aggregate that reads it keeps its target.
+
+`Adaptation` holds all that the next slack depends on and is durable. After rows are observed and windows have closed,
+`Adaptation.adapt` finds the slack: by the model (`model.coverages` against `threshold.threshold`, corrected by how
+wrong past estimates were), or by the controller on measured coverage. Until the warm-up is over, slack is the largest
+delay seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slackwater.semantics.quality.controller import Controller
+from slackwater.semantics.quality.measure import Coverage
+from slackwater.semantics.quality.model import candidates, coverages, smallest
+from slackwater.semantics.quality.moments import Moments, Recent
+from slackwater.semantics.quality.statistics import StreamStatistics
+from slackwater.semantics.quality.target import RETROSPECT, WARM_ROWS, Consumer, Target
+from slackwater.semantics.quality.threshold import complete_threshold, threshold
+
+LEARNING = 0.05
+"""Weight of the latest error of an estimate in their running mean."""
+
+SEEN, PASSED = 0, 1
+"""Columns of moments that count rows: all, and those that reach the aggregate. Its values come after."""
+
+
+@dataclass
+class ConsumerState:
+    """What is known of one consumer: counters, values, and the last judgements."""
+
+    coverage: Coverage = field(default_factory=Coverage)
+    recent: Recent = field(default_factory=lambda: Recent(2))
+    latest: list[Moments] = field(default_factory=list)
+    groups: list[list[float]] = field(default_factory=list)
+    controller: Controller = field(default_factory=Controller)
+    bias: float = 0.0
+    needed: float | None = None
+    estimate: float | None = None
+    measured: float | None = None
+    measured_wid: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts."""
+        own = {k: v for k, v in self.__dict__.items() if k not in _PARTS}
+        own["latest"] = [list(m) for m in self.latest]
+        return {**own, **{k: getattr(self, k).to_json() for k in _PARTS}}
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> ConsumerState:
+        """The inverse of `to_json`."""
+        parts = {k: kind.from_json(json[k]) for k, kind in _PARTS.items()}
+        return cls(**{**json, **parts, "latest": [Moments(*m) for m in json["latest"]]})
+
+
+_PARTS: dict[str, Any] = {"coverage": Coverage, "recent": Recent, "controller": Controller}
+
+
+@dataclass
+class Adaptation:
+    """One stream under a target."""
+
+    target: Target
+    consumers: Sequence[Consumer]
+    statistics: StreamStatistics
+    states: list[ConsumerState]
+    slack: int = 0
+    first: int | None = None
+
+    @classmethod
+    def fresh(cls, target: Target, consumers: Sequence[Consumer]) -> Adaptation:
+        """Before the first row."""
+        states = [ConsumerState(recent=Recent(2 + c.columns)) for c in consumers]
+        statistics = StreamStatistics.fresh(target.granularity)
+        return cls(target, consumers, statistics, states)
+
+    # ---- what was seen ----
+    def took(self) -> None:
+        """The moments of the latest rows (see `SEEN`) become one piece of what is recent."""
+        newest = self.statistics.newest
+        for consumer, state in zip(self.consumers, self.states, strict=True):
+            if newest is not None and state.latest:
+                state.recent.add(newest, state.latest, consumer.width)
+            state.latest = []
+
+    def closed(self, at: int, first: int, last: int) -> None:
+        """Windows of a consumer have closed, under the slack in force."""
+        state, window = self.states[at], self.consumers[at].window
+        if window is not None:
+            estimate = 1.0 if state.estimate is None else state.estimate
+            state.coverage.close(first, last, estimate, window)
+
+    # ---- the next slack ----
+    @property
+    def warm(self) -> bool:
+        """Whether enough was seen for slack to follow the model."""
+        s = self.statistics
+        if s.newest is None or self.first is None or s.disorder.rows < WARM_ROWS:
+            return False
+        wait = self.target.warmup
+        if wait is None:
+            wait = max((c.width for c in self.consumers), default=1)
+        return s.newest - self.first >= wait
+
+    def adapt(self) -> int:
+        """Measure, judge, and set the slack for what comes next."""
+        s = self.statistics
+        if self.first is None:
+            self.first = s.newest
+        if s.newest is None:
+            return self.slack
+        warm = self.warm
+        slacks = candidates(s.window_largest, s.granularity, self.target.limit)
+        found = []
+        for consumer, state in zip(self.consumers, self.states, strict=True):
+            fresh = self._measure(consumer, state)
+            state.needed = self._needed(consumer, state)
+            curve = coverages(s.shares, consumer.width, s.granularity, slacks)
+            if self.target.method == "pd":
+                if fresh and warm and state.measured is not None:
+                    state.controller.step(state.needed, state.measured)
+                found.append(state.controller.slack(s.largest))
+            else:
+                shifted = np.clip(curve - state.bias, 0.0, 1.0)
+                # With no delay beyond the slack nothing can be missed, whatever past errors say.
+                shifted[-1] = max(shifted[-1], curve[-1])
+                found.append(smallest(shifted, slacks, state.needed))
+        chosen = max(found, default=0) if warm else s.largest
+        if self.target.limit is not None:
+            chosen = min(chosen, self.target.limit)
+        for consumer, state in zip(self.consumers, self.states, strict=True):
+            at = np.array([chosen], np.int64)
+            state.estimate = float(coverages(s.shares, consumer.width, s.granularity, at)[0])
+        self.slack = chosen
+        return chosen
+
+    def _measure(self, consumer: Consumer, state: ConsumerState) -> bool:
+        """Read the coverage of the latest window that can be judged; True if it is a new one."""
+        s, window = self.statistics, consumer.window
+        if window is None or s.newest is None:
+            return False
+        found = state.coverage.measure(s.newest - s.quantile(RETROSPECT), window)
+        state.coverage.purge(s.newest - s.largest - window.range - window.slide, window)
+        if found is None or found[0] == state.measured_wid:
+            return False
+        state.measured_wid, state.measured = found
+        if self.target.calibrate:
+            off = state.coverage.estimates[found[0]] - found[1]
+            state.bias += LEARNING * (off - state.bias)
+        return True
+
+    def _needed(self, consumer: Consumer, state: ConsumerState) -> float:
+        """The coverage that the consumer needs now."""
+        target = self.target
+        if target.error is None:
+            return 1.0 if target.coverage is None else target.coverage
+        seen, passed = state.recent.of(SEEN).rows, state.recent.of(PASSED).rows
+        rows = self.statistics.rate * consumer.width * (passed / seen if seen else 1.0)
+        spreads = [state.recent.of(2 + i).spread for i in range(consumer.columns)]
+        if target.per == "total" or not state.groups:
+            return threshold(consumer.asked, target.error, target.confidence, rows, spreads)
+        # Groups in a sample: their share of the rows, then the spreads of their values.
+        return max(
+            min(
+                threshold(consumer.asked, target.error, target.confidence, rows * share, spread),
+                complete_threshold(target.confidence, rows * share),
+            )
+            for share, *spread in state.groups
+        )
+
+    # ---- durable ----
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts; target and consumers are the query's and stay out."""
+        return {
+            "statistics": self.statistics.to_json(),
+            "states": [s.to_json() for s in self.states],
+            "slack": self.slack,
+            "first": self.first,
+        }
+
+    @classmethod
+    def from_json(
+        cls, json: Mapping[str, Any], target: Target, consumers: Sequence[Consumer]
+    ) -> Adaptation:
+        """The inverse of `to_json`; consumers that are new on a restart begin afresh."""
+        states = [ConsumerState.from_json(s) for s in json["states"][: len(consumers)]]
+        states += [ConsumerState(recent=Recent(2 + c.columns)) for c in consumers[len(states) :]]
+        statistics = StreamStatistics.from_json(json["statistics"])
+        return cls(target, consumers, statistics, states, json["slack"], json["first"])

@@ -1,0 +1,144 @@
+"""When buffers are changed: after how many reports, for how large a difference, and at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slackwater.errors import AnalysisError
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """``share`` of a stream's queries that must have reported since the last change.
+
+    0 changes on every report that says something new (eager), 1 waits for all of them (lazy). ``band`` is the
+    part by which a slack must have become smaller before that counts: a slack that grows is wanted for
+    the promise's sake and counts at once, one that shrinks a little is not worth a change, and might
+    grow again.
+    """
+
+    share: float = 0.5
+    band: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, value, top in (("share", self.share, 1.0), ("band", self.band, 0.999)):
+            if not 0 <= value <= top:
+                raise AnalysisError(
+                    "BAD_TARGET",
+                    f"{name}={value!r} of a trigger is not in [0, {top:g}]",
+                    hint="0 changes on every report, 1 waits for all queries"
+                    if name == "share"
+                    else "0.1 ignores a slack that shrinks by less than a tenth",
+                    value=value,
+                )
+
+    def followed(self, current: int, wanted: int) -> int:
+        """The slack to use, of the one in use and the one that is wanted.
+
+        >>> t = Trigger(band=0.1)
+        >>> t.followed(100, 101), t.followed(100, 91), t.followed(100, 90)
+        (101, 100, 90)
+        """
+        return wanted if wanted > current or wanted <= current * (1 - self.band) else current
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What the queries over one stream want, since its buffers were last changed.
+
+    ``current`` is the slack in use by query, ``wanted`` the newest report of those that reported.
+    """
+
+    current: Mapping[str, int]
+    wanted: Mapping[str, int] = field(default_factory=dict)
+
+    def heard(self, query: str, slack: int) -> Reports:
+        """After a report; one of a query that is not over this stream changes nothing."""
+        if query not in self.current:
+            return self
+        return replace(self, wanted={**self.wanted, query: slack})
+
+    def followed(self, trigger: Trigger) -> dict[str, int]:
+        """The slack of every query, were the buffers changed now."""
+        return {
+            q: trigger.followed(k, self.wanted[q]) if q in self.wanted else k
+            for q, k in self.current.items()
+        }
+
+    def is_due(self, trigger: Trigger) -> bool:
+        """Whether enough queries have reported, and something would change."""
+        enough = len(self.wanted) >= trigger.share * len(self.current)
+        return bool(self.wanted) and enough and self.followed(trigger) != dict(self.current)
+
+    def done(self, slack: Mapping[str, int]) -> Reports:
+        """After a change to ``slack``; reports start anew."""
+        return Reports(dict(slack))
+
+    def members(self, queries: Collection[str], slack: Mapping[str, int]) -> Reports:
+        """With these queries instead; one that is new starts with its ``slack``."""
+        return Reports(
+            {q: self.current.get(q, slack.get(q, 0)) for q in queries},
+            {q: k for q, k in self.wanted.items() if q in queries},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"current": dict(self.current), "wanted": dict(self.wanted)}
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> Reports:
+        """From the manifest."""
+        return Reports(found["current"], found["wanted"])
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What a change delays results by, in ticks, as a line over the rows it moves; learnt from changes made.
+
+    The sums are those of a least-squares fit. Before two different sizes were seen, the mean ratio is used.
+    """
+
+    n: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def seen(self, rows: int, ticks: float) -> Penalty:
+        """After a change that moved ``rows`` and took ``ticks``."""
+        return Penalty(
+            self.n + 1,
+            self.x + rows,
+            self.y + ticks,
+            self.xx + rows * rows,
+            self.xy + rows * ticks,
+        )
+
+    def of(self, rows: int) -> float:
+        """The delay to expect; 0 before anything was seen.
+
+        >>> p = Penalty().seen(100, 20).seen(200, 30)
+        >>> p.of(400), Penalty().of(400)
+        (50.0, 0.0)
+        """
+        spread = self.n * self.xx - self.x * self.x
+        if spread <= 0:
+            return max(0.0, self.y / self.x * rows if self.x else 0.0)
+        slope = (self.n * self.xy - self.x * self.y) / spread
+        return max(0.0, (self.y - slope * self.x) / self.n + slope * rows)
+
+
+def worthwhile(
+    penalty: Penalty, moved: int, current: Mapping[str, int], wanted: Mapping[str, int]
+) -> bool:
+    """Whether to make a change that moves that many rows.
+
+    Yes if a slack grows (a promise depends on it) or none changes (only memory is to be gained, and the caller
+    has compared that). A change that only shortens waits must shorten one by more than it costs.
+    """
+    gains = [k - wanted[q] for q, k in current.items() if q in wanted]
+    if not gains or min(gains) < 0 or max(gains) == 0:
+        return True
+    return penalty.of(moved) < max(gains)

@@ -1,0 +1,269 @@
+"""The low-level table: exact totals above it, no burst, no entry longer than allowed, no promise broken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slackwater.kernels import aggregate, low_table
+from slackwater.kernels.buckets import hash_of
+from slackwater.semantics.limits import END, START
+from slackwater.semantics.low_table import LowTable, bound_of_pane, due, first_open, held_pane
+from slackwater.semantics.window_ids import last_complete
+from tests.kernels import brute
+from tests.kernels.low_table_brute import Ordered, OrderFree
+from tests.kernels.test_aggregate import PRIMITIVES, partials, spec_of
+
+CHOSEN = (PRIMITIVES[0], PRIMITIVES[3])  # count(*), sum(f8); sums of small whole numbers are exact
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+KEYS = "abcdefgh"
+
+
+def home_of(rule):
+    hashes = {k: int(hash_of([pa.array([k])])[0]) for k in KEYS}
+    return lambda group: hashes[group] % rule.size
+
+
+def shown(spec, table):
+    """(pane, group, count, sum) of partials, in their order."""
+    names = ["_pane", "_k0", "_a0_n", "_a3_s"]
+    return [tuple(row.values()) for row in table.select(names).to_pylist()]
+
+
+def as_shown(entries):
+    return [(e.pane, e.group, len(e.values), sum(e.values)) for e in entries]
+
+
+RULES = st.builds(
+    LowTable, st.integers(1, 7), st.sampled_from([0, 1, 2, 5]), st.integers(0, 2), st.booleans()
+)
+
+
+@st.composite
+def on_time(draw, rows=10):
+    """Batches of (rows, bound), no row older than the bound before its batch."""
+    bound, made = -20, []
+    for _ in range(draw(st.integers(1, 7))):
+        more = st.tuples(st.sampled_from(KEYS), st.integers(0, 25), st.integers(-9, 9))
+        found = [
+            {"k": k, "t": bound + t, "f8": v} for k, t, v in draw(st.lists(more, max_size=rows))
+        ]
+        bound += draw(st.integers(0, 15))
+        made.append((found, bound))
+    return made
+
+
+@pytest.mark.spec("OO-F14", "OO-F15", "WQ-F86", "WQ-F87", "WQ-F89")
+@QUICK
+@given(RULES, on_time(rows=4), st.integers(1, 8))
+def test_row_by_row_it_is_the_definition(rule, batches, size):
+    """With one row per step: the same entries leave at the same moment, in the same order."""
+    spec = spec_of(size, size, 0, "panes", CHOSEN)
+    table, oracle = (
+        low_table.empty(spec),
+        OrderFree(rule.size, home_of(rule), rule.every, rule.probe),
+    )
+    bound = -20
+    for rows, new_bound in batches:
+        opened = first_open(bound, 0, size)
+        for row in rows:
+            done = low_table.step(spec, table, [partials(spec, [row])], rule, opened)
+            table = done.state
+            left = oracle.arrive(row["t"] // size, row["k"], row["f8"], opened)
+            assert shown(spec, done.sent) == as_shown(left)
+            assert len(left) <= 2  # one for the slot, one old one: never a burst
+        bound = new_bound
+        mark = due(first_open(bound, 0, size), 1, rule.windows)
+        gone, entries = low_table.below(table.entries, mark)
+        table = table._replace(entries=entries)
+        assert sorted(shown(spec, gone)) == sorted(as_shown(oracle.drain(mark)))
+        slots = dict(
+            zip(table.entries["_slot"].to_pylist(), shown(spec, table.entries), strict=True)
+        )
+        assert slots == {i: as_shown([e])[0] for i, e in enumerate(oracle.slots) if e is not None}
+
+
+@pytest.mark.spec("OO-F14", "OO-F15", "OO-F16", "WQ-F37", "WQ-F84", "WQ-F86", "WQ-F87")
+@pytest.mark.parametrize("plan", ["panes", "wids"])
+@settings(QUICK, max_examples=25)
+@given(RULES, on_time(), st.integers(1, 12), st.integers(1, 12), st.integers(1, 3))
+def test_the_roll_up_gives_what_a_plain_aggregate_gives(plan, rule, batches, range_, slide, tasks):
+    """Several tables below, one aggregate above that closes windows by the held bound."""
+    spec = spec_of(range_, slide, 0, plan, CHOSEN)
+    panes, w = spec.panes, spec.sliding
+    tables = [low_table.empty(spec) for _ in range(tasks)]
+    state = aggregate.partials_schema(spec).empty_table()
+    bound, promised, closed, out = -20, START, START, {}
+    for n, (rows, new_bound) in enumerate([*batches, ([], END)]):
+        arrived = [state.slice(0, 0)]
+        for i in range(tasks):
+            new = partials(spec, rows[i::tasks])
+            opened = first_open(bound, 0, panes.size)
+            before = tables[i].carry
+            done = low_table.step(spec, tables[i], [new], rule, opened)
+            entries = done.state.entries
+            # Fixed size; as many leave as come, and one old one for every so many.
+            assert entries.num_rows <= rule.size
+            assert len(set(entries["_slot"].to_pylist())) == entries.num_rows
+            assert done.sent.num_rows - done.flushed <= new.num_rows
+            assert done.flushed <= ((before + new.num_rows) // rule.every if rule.every else 0)
+            tables[i] = done.state
+            arrived.append(done.sent)
+        bound = new_bound
+        opened = first_open(bound, 0, panes.size)
+        mark = due(opened, panes.per_slide, rule.windows)
+        for i in range(tasks):
+            gone, entries = low_table.below(tables[i].entries, mark)
+            arrived.append(gone.drop_columns(["_slot"]))
+            tables[i] = tables[i]._replace(entries=entries)
+        present = [p for t in tables for p in t.entries["_pane"].to_pylist()]
+        if bound < END:
+            # At most so many windows late.
+            assert all(
+                p * panes.size >= bound - (rule.windows * slide + panes.size) for p in present
+            )
+        held = bound_of_pane(held_pane(opened, present), bound, 0, panes.size)
+        assert held <= bound
+        close_to = END if held >= END else last_complete(held, w)
+        assert close_to >= closed or promised <= START
+        done = aggregate.step(spec, pa.concat_tables(arrived), state, closed, close_to)
+        assert done.dropped_rows == 0, f"batch {n}: a partial came after its window was closed"
+        for row in done.output.to_pylist():
+            where = row["_k0"], row["_wid"]
+            assert where not in out
+            out[where] = row
+        state = pa.concat_tables([state, done.keep])
+        closed, promised = max(closed, close_to), max(promised, held)
+    everything = brute.windows([r for rows, _ in batches for r in rows], range_, slide, 0)
+    assert set(out) == set(everything)
+    for where, inside in everything.items():
+        for p in spec.primitives:
+            value = brute.aggregate(p, inside, ansi=False)
+            assert brute.same(p, out[where][p.name], value, inside)
+
+
+@pytest.mark.spec("WQ-F85", "WQ-F89")
+@QUICK
+@given(
+    st.integers(1, 7), st.booleans(),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(KEYS), st.integers(-9, 9)), max_size=25),
+)  # fmt: skip
+def test_the_ordered_variant_row_by_row(slots, probe, rows):
+    rule = LowTable(slots, probe=probe)
+    spec = spec_of(1, 1, 0, "panes", CHOSEN)
+    table, oracle = low_table.empty(spec), Ordered(rule.size, home_of(rule), probe)
+    time = 0
+    for step, key, value in rows:
+        time += step // 2
+        done = low_table.ordered_step(
+            spec, table, [partials(spec, [{"k": key, "t": time, "f8": value}])], rule
+        )
+        table = done.state
+        assert shown(spec, done.sent) == as_shown(oracle.arrive(time, key, value))
+
+
+@pytest.mark.spec("WQ-F84", "WQ-F85")
+@QUICK
+@given(
+    st.integers(1, 9), st.booleans(), st.integers(1, 9),
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KEYS), st.integers(-9, 9)), max_size=60),
+)  # fmt: skip
+def test_the_ordered_variant_keeps_order_and_totals_in_any_batches(slots, probe, size, steps):
+    rule = LowTable(slots, probe=probe)
+    spec = spec_of(1, 1, 0, "panes", CHOSEN)
+    rows, time = [], 0
+    for step, key, value in steps:
+        time += step // 4
+        rows.append({"k": key, "t": time, "f8": value})
+    table, left = low_table.empty(spec), []
+    for i in range(0, len(rows), size):
+        new = partials(spec, rows[i : i + size])
+        done = low_table.ordered_step(spec, table, [new], rule)
+        table = done.state
+        assert table.entries.num_rows <= rule.size
+        left += shown(spec, done.sent)
+        # No entry is two windows old: nothing of the window before last is left.
+        panes = table.entries["_pane"].to_pylist()
+        assert len(set(panes)) <= 2
+    assert [pane for pane, *_ in left] == sorted(pane for pane, *_ in left)
+    totals: Counter = Counter()
+    counts: Counter = Counter()
+    for pane, key, n, total in left + shown(spec, table.entries):
+        totals[pane, key] += total
+        counts[pane, key] += n
+    for row in rows:
+        totals[row["t"], row["k"]] -= row["f8"]
+        counts[row["t"], row["k"]] -= 1
+    assert not any(totals.values()) and not any(counts.values())
+
+
+@pytest.mark.spec("OO-F14", "WQ-F37", "WQ-F87")
+def test_a_finished_window_leaves_without_a_burst():
+    """A window of a thousand groups ends: the ordered variant sends nearly all of it at once, the others do not."""
+    spec = spec_of(10, 10, 0, "panes", CHOSEN)
+    groups = [f"g{i}" for i in range(1000)]
+    full = partials(spec, [{"k": k, "t": 5, "f8": 1} for k in groups])
+    next_ones = [
+        partials(spec, [{"k": k, "t": 15, "f8": 1} for k in groups[i : i + 10]])
+        for i in range(0, 1000, 10)
+    ]
+    most = {}
+    for name, rule in (("lazy", LowTable(2000)), ("slow", LowTable(2000, every=5))):
+        done = low_table.step(spec, low_table.empty(spec), [full], rule, 0)
+        state, sizes, old = done.state, [], done.sent.num_rows
+        for new in next_ones:
+            done = low_table.step(spec, state, [new], rule, 1)
+            state = done.state
+            sizes.append(done.sent.num_rows)
+            assert done.flushed <= (2 if rule.every else 0)
+            old += int(np.count_nonzero(done.sent["_pane"].to_numpy() == 0))
+        most[name] = max(sizes)
+        # Nobody looked for finished windows: newcomers found them in their slots.
+        assert old == 1000 if name == "lazy" else old >= 900
+        assert max(sizes) <= 12
+    done = low_table.ordered_step(spec, low_table.empty(spec), [full], LowTable(2000))
+    state, sizes = done.state, []
+    for new in next_ones:
+        done = low_table.ordered_step(spec, state, [new], LowTable(2000))
+        state = done.state
+        sizes.append(done.sent.num_rows)
+    assert max(sizes) > 20 * max(most.values())
+
+
+@pytest.mark.spec("WQ-F89")
+def test_the_neighbouring_slot_keeps_more_entries():
+    spec = spec_of(10, 10, 0, "panes", CHOSEN)
+    new = partials(spec, [{"k": f"g{i}", "t": 5, "f8": 1} for i in range(1000)])
+    kept = [
+        low_table.step(spec, low_table.empty(spec), [new], LowTable(1500, probe=p), 0).state.entries
+        for p in (False, True)
+    ]
+    assert kept[1].num_rows > 1.1 * kept[0].num_rows
+
+
+@QUICK
+@given(
+    RULES, st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 30)), max_size=40), st.randoms()
+)
+def test_the_outcome_does_not_depend_on_the_order_of_rows(rule, rows, random):
+    """A task that is run again may see its rows in another order, and must decide the same."""
+    rule = replace(rule, every=0)  # or the number of arrivals counts, which depends on the cut
+    spec = spec_of(10, 10, 0, "panes", CHOSEN)
+    data = [{"k": k, "t": t, "f8": t} for k, t in rows]
+    cut = random.randint(0, len(data))
+    mixed = random.sample(data, len(data))
+    start = low_table.step(
+        spec, low_table.empty(spec), [partials(spec, data[: len(data) // 2])], rule, 0
+    ).state
+    once = low_table.step(spec, start, [partials(spec, data)], rule, 1)
+    again = low_table.step(
+        spec, start, [partials(spec, mixed[:cut]), partials(spec, mixed[cut:])], rule, 1
+    )
+    assert once.state.entries.sort_by("_slot").equals(again.state.entries.sort_by("_slot"))
+    assert sorted(shown(spec, once.sent)) == sorted(shown(spec, again.sent))
