@@ -1,12 +1,19 @@
-"""``python -m benchmarks [windows|growth|joins]``; without a name all of them."""
+"""``python -m benchmarks [windows|growth|joins|experiments]``; without a name all of them."""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks import growth, joins, windows
+from benchmarks import growth, join_experiments, joins, windows
+from benchmarks.experiments import page as experiments
 
-BENCHMARKS = {"windows": windows.main, "growth": growth.main, "joins": joins.main}
+BENCHMARKS = {
+    "windows": windows.main,
+    "growth": growth.main,
+    "joins": joins.main,
+    "experiments": experiments.main,
+    "join-experiments": join_experiments.main,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -14,7 +21,9 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     found.add_argument("name", nargs="?", choices=[*BENCHMARKS, "all"], default="all")
     found.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
-    found.add_argument("--cases", help="parts of case names, e.g. 2m-60s-5s,10m")
+    found.add_argument(
+        "--cases", help="parts of case names, e.g. 2m-60s-5s,10m; names of experiments"
+    )
     found.add_argument("--rounds", type=int, help="in place of each case's own number")
     found.add_argument("--heap", default="4g", help="memory of the driver's JVM (default: 4g)")
     found.add_argument("--no-memory", action="store_true", help="do not measure memory")

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from slackwater.kernels.aggregate import END, AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.window_ids import wid_range
+from slackwater.semantics.window_ids import last_complete, wid_range
 
 SKEWS = (0.0, 0.4, 0.8, 1.0, 1.2, 1.6, 2.0)
 WINDOW = TimeWindow(300, 60, 0, "t")
@@ -27,12 +30,12 @@ BATCHES, WIDTH, LAG = 20, 30, 15
 RESULTS = Path(__file__).parent / "results"
 
 
-def spec_of(plan: Any) -> AggregateSpec:
-    """Sum, mean and deviation of one column."""
-    v = column("v", "bigint")
-    made = (("sum", "bigint"), ("avg", "double"), ("stddev_pop", "double"))
-    parts = tuple(Primitive(f"_a{i}", f, (v,), t) for i, (f, t) in enumerate(made))
-    return AggregateSpec((Field("k", "bigint"),), WINDOW, parts, plan, True)
+V = column("v", "bigint")
+LARGE = tuple(
+    Primitive(f"_a{i}", f, (V,), t)
+    for i, (f, t) in enumerate((("sum", "bigint"), ("avg", "double"), ("stddev_pop", "double")))
+)
+"""Sum, mean and deviation of one column."""
 
 
 def data(rows: int, keys: int, skew: float) -> list[pa.Table]:
@@ -49,40 +52,68 @@ def data(rows: int, keys: int, skew: float) -> list[pa.Table]:
 
 
 def measure(rows: int, keys: int, skew: float) -> dict[str, Any]:
-    """The most bytes of state of each way, after any batch."""
-    spec, wids = spec_of("adaptive"), spec_of("wids")
+    """The three ways over groups by Zipf's law."""
+    bounds = [(i + 1) * WIDTH - LAG for i in range(BATCHES)]
+    return {"skew": skew, **peaks(data(rows, keys, skew), bounds, WINDOW, LARGE)}
+
+
+def peaks(
+    batches: Sequence[pa.Table],
+    bounds: Sequence[int],
+    window: TimeWindow,
+    primitives: tuple[Primitive, ...] = LARGE,
+) -> dict[str, Any]:
+    """The most bytes of state of each way after any batch, the seconds it took, and the groups at the end.
+
+    Batches have columns k, t and v; ``bounds`` hold after them.
+    """
+    keys = (Field("k", "bigint"),)
+    spec = AggregateSpec(keys, window, primitives, "adaptive", True)
+    wids = replace(spec, plan="wids")
     con = column_engine.connect()
     inner = adaptive.unit(spec)
     kept = adaptive.rows_schema(spec).empty_table()
     items = aggregate.partials_schema(inner).empty_table()
     listed = adaptive.eager_schema(spec).empty_table()
     lazy, eager = kept, aggregate.partials_schema(wids).empty_table()
-    closed, peaks, groups = -END, {"eager": 0, "lazy": 0, "adaptive": 0}, {}
-    for i, table in enumerate(data(rows, keys, skew)):
+    closed, groups = -END, {}
+    most = {"eager": 0, "lazy": 0, "adaptive": 0}
+    taken = {"eager": 0.0, "adaptive": 0.0}
+    answers = [0, 0]
+    for table, bound in zip(batches, bounds, strict=True):
+        close_to = last_complete(bound, window)
+        begin = time.process_time()
         sql = adaptive.rows_select(spec, ['"k"'], '"t"', "input")
         new = adaptive.rows(column_engine.sql_to_arrow(con, sql, {"input": table}), spec)
-        close_to = ((i + 1) * WIDTH - LAG) // WINDOW.slide - 1
         done = adaptive.step(spec, new, kept, items, listed, closed, close_to, connection=con)
-        sql = aggregate.partial_select(wids, ['"k"'], '"t"', "input")
-        fresh = aggregate.partials(column_engine.sql_to_arrow(con, sql, {"input": table}), wids)
-        closed = max(closed, close_to)
+        after = max(closed, close_to)
         kept = done.rows if done.all_rows else pa.concat_tables([kept, done.rows])
-        kept, lazy = alive(kept, closed), alive(pa.concat_tables([lazy, new]), closed)
+        kept = alive(kept, after, window)
         items = aggregate.merge_partials(inner, [items, done.items])
         ends = inner.panes.end_window(ints(items, "_pane"))
-        items, listed = items.filter(pa.array(ends > closed + 1)), done.eager
-        eager = aggregate.merge_partials(wids, [eager, fresh])
-        eager = eager.filter(pa.array(ints(eager, "_pane") > closed))
+        items, listed = items.filter(pa.array(ends > after + 1)), done.eager
+        taken["adaptive"] += time.process_time() - begin
+        begin = time.process_time()
+        sql = aggregate.partial_select(wids, ['"k"'], '"t"', "input")
+        fresh = aggregate.partials(column_engine.sql_to_arrow(con, sql, {"input": table}), wids)
+        plain = aggregate.step(wids, fresh, eager, closed, close_to)
+        eager = aggregate.merge_partials(wids, [eager, plain.keep])
+        eager = eager.filter(pa.array(ints(eager, "_pane") > after))
+        taken["eager"] += time.process_time() - begin
+        lazy, closed = alive(pa.concat_tables([lazy, new]), after, window), after
         state = kept.nbytes + items.nbytes + listed.nbytes
         for name, size in (("eager", eager.nbytes), ("lazy", lazy.nbytes), ("adaptive", state)):
-            peaks[name] = max(peaks[name], size)
+            most[name] = max(most[name], size)
+        answers = [answers[0] + done.output.num_rows, answers[1] + plain.output.num_rows]
         groups = dict(done.groups)
-    return {"skew": skew, **peaks, "groups": groups}
+    if answers[0] != answers[1]:
+        raise AssertionError(f"the ways differ: {answers}")
+    return {**most, "seconds": taken, "groups": groups}
 
 
-def alive(rows: pa.Table, closed: int) -> pa.Table:
+def alive(rows: pa.Table, closed: int, window: TimeWindow) -> pa.Table:
     """Rows that some open window holds."""
-    return rows.filter(pa.array(np.asarray(wid_range(ints(rows, "_time"), WINDOW)[1]) > closed + 1))
+    return rows.filter(pa.array(np.asarray(wid_range(ints(rows, "_time"), window)[1]) > closed + 1))
 
 
 def plot(points: list[dict[str, Any]], target: Path) -> None:

@@ -173,7 +173,7 @@ def _walk(rng: np.random.Generator, born: Ints, who: Ints, players: int, size: f
     place = rng.uniform(0.2, 0.8, (players, 1)) * size + steps * 1_000
     folded = np.abs((place + size) % (2 * size) - size)
     at, rest = born // SECOND, (born % SECOND) / SECOND
-    return (folded[who, at] * (1 - rest) + folded[who, at + 1] * rest).astype(np.int64)
+    return np.asarray((folded[who, at] * (1 - rest) + folded[who, at + 1] * rest), np.int64)
 
 
 GENERATORS = {"x2": x2, "x3": x3, "x4": x4, "shift": shift}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.quality_join_data import VALUES, Floats, Ints, JoinData
 from slackwater.kernels.quality.join_order import Rows
@@ -20,7 +21,7 @@ class Probed:
     """Per row at the join: whether it was in order, combinations looked at, results. Late rows look at nothing."""
 
     rows: Rows
-    in_order: np.ndarray
+    in_order: NDArray[np.bool_]
     cross: Ints
     joined: Ints
 
@@ -67,13 +68,13 @@ class Counting:
             found = [
                 s.by_value(key[s.held])[which, key[mine]] for j, s in enumerate(sides) if j != i
             ]
-            return np.prod(found, axis=0).astype(np.int64)
+            return np.asarray(np.prod(found, axis=0), np.int64)
         if data.kind == "near":
             return _near(data, mine, which, sides[1 - i])
         leaves = [side.by_value(data.keys[0][side.held]) for side in sides[1:]]
         if i == 0:
             found = [leaf[which, data.keys[k][mine]] for k, leaf in enumerate(leaves)]
-            return np.prod(found, axis=0).astype(np.int64)
+            return np.asarray(np.prod(found, axis=0), np.int64)
         centre = sides[0]
         there = (centre.first[None, :] <= which[:, None]) & (which[:, None] < centre.last[None, :])
         there &= data.keys[i - 1][centre.held][None, :] == data.keys[0][mine][:, None]
@@ -112,7 +113,7 @@ def _near(data: JoinData, mine: Ints, which: Ints, other: _Side) -> Ints:
     there = apart < np.float32(data.reach) ** 2
     there &= other.first[None, :] <= which[:, None]
     there &= which[:, None] < other.last[None, :]
-    return there.sum(axis=1)
+    return np.asarray(there.sum(axis=1), np.int64)
 
 
 def truth(data: JoinData, chunk: int = 400) -> Ints:

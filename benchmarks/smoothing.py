@@ -2,6 +2,7 @@
 
 Many groups, tumbling windows, several batches per window. Without smoothing the batch in which a window ends puts all
 groups together and writes them; with it the batches that follow share the work. The totals must be equal.
+Low-level tables spread what groups get over the window, and merge partials over batches before that.
 By default the kernels run alone; ``--spark`` runs the query, where every batch also has Spark's own fixed cost.
 """
 
@@ -14,25 +15,40 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.kernels import aggregate, column_engine, smoothing
-from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.kernels import aggregate, column_engine, low_table, smoothing
+from slackwater.kernels.aggregate import AggregateSpec, ints
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.limits import START
+from slackwater.semantics.limits import END, START
+from slackwater.semantics.low_table import LowTable, bound_of_pane, due, first_open, held_pane
 from slackwater.semantics.smoothing import Smoothing
 
 SECOND = 1_000_000
 WINDOW = 60 * SECOND
+WAYS = ("plain", "smooth", "lazy", "slow", "both")
+SOURCE = (
+    "source: with 260,000 groups and 540,000 slots the order-free low level sustains 1.9 (lazy) to 2 (slow) times "
+    "the rate of the ordered one, which stalls at window ends (see benchmarks.low_level)"
+)
+
+
+class Outcome(NamedTuple):
+    """Seconds of each batch, number of results, and their total."""
+
+    times: list[float]
+    results: int
+    total: int
 
 
 def batches(groups: int, rows: int, per_window: int, windows: int) -> list[pa.Table]:
@@ -54,42 +70,83 @@ def batches(groups: int, rows: int, per_window: int, windows: int) -> list[pa.Ta
     return made
 
 
-def by_kernels(data: list[pa.Table], most: int | None) -> tuple[list[float], int, int]:
-    """Seconds of each batch, results, and their total."""
+@dataclass(frozen=True)
+class Way:
+    """How the end of a window is spread: ``most`` partials put together per batch and task (0: all at once), ``slots`` of
+    a low-level table (0: none), from which one old entry leaves per ``every`` arrivals.
+    """
+
+    most: int = 0
+    slots: int = 0
+    every: int = 0
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As a query's options."""
+        named = {"smooth": self.most, "lowTable": self.slots, "lowFlush": self.every}
+        return {k: v for k, v in named.items() if v}
+
+
+def by_kernels(data: list[pa.Table], way: Way) -> Outcome:
+    """The kernels alone, as one task."""
     w = TimeWindow(WINDOW, WINDOW, 0, "ts")
     sums = Primitive("_a0", "sum", (column("v", "bigint"),), "bigint")
     spec = AggregateSpec((Field("k", "bigint"),), w, (sums,), "panes", True)
     sql = aggregate.partial_select(spec, ['"k"'], '"ts"', "input")
     con = column_engine.connect()
-    rule = Smoothing(most, 2) if most else None
+    rule = Smoothing(way.most, 2) if way.most else None
+    low = LowTable(way.slots, way.every) if way.slots else None
     closed = np.full(BUCKETS, START)
+    table = low_table.empty(spec)
     state = aggregate.partials_schema(spec).empty_table()
     times, results, total = [], 0, 0
-    for table in data:
-        new = aggregate.partials(column_engine.sql_to_arrow(con, sql, {"input": table}), spec)
-        bound = int(table["ts"].to_numpy().max())
-        begin = time.perf_counter()
-        done = smoothing.step(spec, new, state, (0, BUCKETS), closed, bound // WINDOW - 1, rule)
-        if done.output.num_rows:
-            pq.write_table(done.output, io.BytesIO(), compression="zstd")
-        closed = done.closed
+    before = START
+    for rows in [*data, None]:
+        bound = END if rows is None else int(rows["ts"].to_numpy().max())
+        begin = time.process_time()
+        new, held = state.slice(0, 0), bound
+        if rows is not None:
+            new = aggregate.partials(column_engine.sql_to_arrow(con, sql, {"input": rows}), spec)
+        if low is not None:
+            done = low_table.step(spec, table, [new], low, first_open(before, 0, WINDOW))
+            opened = first_open(bound, 0, WINDOW)
+            gone, entries = low_table.below(done.state.entries, due(opened, 1, low.windows))
+            table = done.state._replace(entries=entries)
+            _stored(entries)
+            new = pa.concat_tables([done.sent, gone.drop_columns([low_table.SLOT])])
+            present = ints(entries, "_pane")
+            held = bound_of_pane(
+                held_pane(opened, present.min(keepdims=True).tolist() if len(present) else []),
+                bound, 0, WINDOW,
+            )  # fmt: skip
+        _stored(new)
+        close_to = END if held >= END else held // WINDOW - 1
+        out = smoothing.step(
+            spec, new, state, (0, BUCKETS), closed, close_to, None if held >= END else rule
+        )
+        if out.output.num_rows:
+            pq.write_table(out.output, io.BytesIO(), compression="zstd")
+        closed, before = out.closed, bound
         # As the engine does: what is no longer needed goes by whole runs, here by panes.
         first = aggregate.needed(spec, int(closed.min()))
-        state = pa.concat_tables([state, done.keep])
-        if state.num_rows and int(state["_pane"].to_numpy().min()) < first:
-            state = state.filter(pa.array(state["_pane"].to_numpy() >= first))
-        times.append(time.perf_counter() - begin)
-        results += done.output.num_rows
-        total += sum(done.output["_a0"].to_numpy().tolist())
-    last = smoothing.step(spec, state.slice(0, 0), state, (0, BUCKETS), closed, 1 << 62, None)
-    return (
-        times,
-        results + last.output.num_rows,
-        total + sum(last.output["_a0"].to_numpy().tolist()),
-    )
+        state = pa.concat_tables([state, out.keep])
+        if state.num_rows and int(ints(state, "_pane").min()) < first:
+            state = state.filter(pa.array(ints(state, "_pane") >= first))
+        if rows is not None:
+            times.append(time.process_time() - begin)
+        results += out.output.num_rows
+        total += sum(out.output["_a0"].to_numpy().tolist())
+    return Outcome(times, results, total)
 
 
-def by_spark(data: list[pa.Table], most: int | None) -> tuple[list[float], int, int]:
+def _stored(table: pa.Table) -> None:
+    """What writing a state file, or a message, costs without the disk."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def by_spark(data: list[pa.Table], way: Way) -> Outcome:
     """The same as a query over files, one file per batch."""
     from pyspark.sql import SparkSession
 
@@ -111,42 +168,44 @@ def by_spark(data: list[pa.Table], most: int | None) -> tuple[list[float], int, 
         )  # fmt: skip
         s = sw.stream(df, time="ts", name="s", progress=sw.Ordered())
         result = s.groupBy("k", sw.window(WINDOW)).agg("sum(v) AS total")
-        options: dict[str, Any] = {"smooth": most} if most else {}
         query = sw.start(
             [result.writeStream.format("parquet").option("path", str(folder / "out"))],
             checkpointLocation=str(folder / "ck"),
             trigger={"availableNow": True},
-            options={**options, "endOfStream": True, "partitionGroups": 2},
+            options={**way.options, "endOfStream": True, "partitionGroups": 2},
         )
         query.awaitTermination()
         times = [r["durationMs"]["total"] / 1000 for r in query.recentProgress if not r["final"]]
         found = pq.read_table(folder / "out")
-        return times, found.num_rows, int(np.sum(found["total"].to_numpy()))
+        return Outcome(times, found.num_rows, int(np.sum(found["total"].to_numpy())))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(
-    run: Callable[[list[pa.Table], int | None], tuple[list[float], int, int]],
+    run: Callable[[list[pa.Table], Way], Outcome],
     data: list[pa.Table],
-    most: int,
+    ways: dict[str, Way],
     skip: int,
 ) -> dict[str, Any]:
-    """Both ways, without the first batches."""
+    """Each way, without the first batches."""
     found: dict[str, Any] = {}
     outcomes = set()
-    run(data[: skip + 1], None)  # warm up
-    for name, limit in (("plain", None), ("smooth", most)):
-        times, results, total = run(data, limit)
-        times = times[skip:]
-        outcomes.add((results, total))
+    run(data[: skip + 1], Way())  # warm up
+    for name, way in ways.items():
+        done = run(data, way)
+        times = done.times[skip:]
+        outcomes.add((done.results, done.total))
         found[name] = {
+            **way.options,
             "max": round(max(times), 4),
             "median": round(median(times), 4),
+            "sum": round(sum(times), 3),
             "ratio": round(max(times) / median(times), 2),
-            "results": results,
-            "total": total,
+            "results": done.results,
+            "total": done.total,
         }
+        print(name, found[name], flush=True)
     assert len(outcomes) == 1, "the results differ"
     return found
 
@@ -156,23 +215,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.smoothing", description=__doc__)
     parser.add_argument("--spark", action="store_true", help="run the query, not just the kernels")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
-    options = parser.parse_args()
-    groups, rows, per_window, windows = (
-        (2_000, 2_000, 4, 3) if options.quick else (400_000, 100_000, 12, 4)
-    )
-    data = batches(groups, rows, per_window, windows)
-    tasks = 2 if options.spark else 1
-    # Entries of a window are rows, where each comes from a batch of its own; out within two thirds of a window.
-    most = int(rows * per_window * 1.5 / per_window / tasks)
-    found = measure(by_spark if options.spark else by_kernels, data, most, skip=2)
-    found["settings"] = {
-        "groups": groups, "rows": rows, "batches": per_window, "most": most, "spark": options.spark,
-    }  # fmt: skip
-    print(json.dumps(found, indent=1))
-    better = found["plain"]["ratio"] / found["smooth"]["ratio"]
-    print(
-        f"longest batch over median: {found['plain']['ratio']} plain, {found['smooth']['ratio']} smooth; {better:.2g} times better"
-    )
+    parser.add_argument("--groups", type=int, default=400_000)
+    parser.add_argument("--rows", type=int, default=100_000, help="rows per batch")
+    parser.add_argument("--per-window", type=int, default=12, help="batches per window")
+    parser.add_argument("--windows", type=int, default=4)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    given = parser.parse_args()
+    if given.quick:
+        given.groups, given.rows, given.per_window, given.windows = 2_000, 2_000, 4, 3
+    data = batches(given.groups, given.rows, given.per_window, given.windows)
+    tasks = 2 if given.spark else 1
+    # A window's partials are its rows or its groups, whichever are fewer; out within two thirds of a window.
+    # With tables they are one per group; a window's entries have left by the end of the next one.
+    most = int(given.rows * 1.5 / tasks)
+    fewer = int(min(given.groups, given.rows * given.per_window) * 1.5 / given.per_window / tasks)
+    slots = 2 * given.groups  # a task sees rows of all groups
+    ways = {
+        "plain": Way(),
+        "smooth": Way(most),
+        "lazy": Way(0, slots),
+        "slow": Way(0, slots, 2),
+        "both": Way(fewer, slots, 2),
+    }
+    chosen = {k: v for k, v in ways.items() if k in ("plain", *given.ways)}
+    found = measure(by_spark if given.spark else by_kernels, data, chosen, skip=2)
+    print(json.dumps({**found, "settings": vars(given)}, indent=1))
+    plain = found["plain"]["ratio"]
+    for name in chosen:
+        ratio = found[name]["ratio"]
+        print(
+            f"{name:7} longest batch over median {ratio:6.2f}, {plain / ratio:.2g} times less than plain"
+        )
+    print(SOURCE)
 
 
 if __name__ == "__main__":

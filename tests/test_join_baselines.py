@@ -40,6 +40,7 @@ def arrivals_of(seed: int, count: int, keys: int) -> Arrivals:
 
 
 # ---- trust in global order ----
+@pytest.mark.spec("WQ-F92")
 @given(st.integers(0, 2**32), st.integers(0, 80), st.tuples(st.integers(0, 20), st.integers(0, 20)))
 @settings(max_examples=60, deadline=None)
 def test_in_global_order_trusting_in_it_is_right(seed, count, windows):
@@ -109,6 +110,7 @@ def batches_of(
         yield [table(s) for s in sides], (bounds[0], bounds[1])
 
 
+@pytest.mark.spec("WQ-F92")
 @pytest.mark.parametrize("kind", [OutputBuffered, InputBuffered])
 @given(
     st.integers(0, 2**32), st.integers(0, 60), st.tuples(st.integers(0, 15), st.integers(0, 15)),

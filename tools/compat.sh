@@ -29,6 +29,7 @@ export PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON=$PYSPARK_PYTHON
 tests=(
   tests/engine
   tests/surface/test_operators.py
+  tests/surface/test_queries.py
   tests/surface/test_against_spark.py
   tests/surface/test_file_sources.py
   tests/kernels/test_spark_agreement.py
@@ -39,5 +40,5 @@ if [ $# -gt 0 ]; then
 fi
 "$PYSPARK_PYTHON" -m pytest -q "${tests[@]}"
 # Transcripts that together touch every operator, late rows, partitions and a restart.
-exec "$PYSPARK_PYTHON" -m pytest -q tests/test_transcripts.py -m spark \
-  -k "mini_sliding or aggregate_of_aggregate or late_admit or dedup_within or sort or partitions_idle"
+exec "$PYSPARK_PYTHON" -m pytest -q tests/test_transcripts_rows.py tests/test_transcripts_crash.py -m spark \
+  -k "mini_sliding or aggregate_of_aggregate or late_admit or dedup_within or sort or partitions_idle or join_outer or mini_rows"

@@ -144,8 +144,7 @@ class Rpwj:
             own, other = self.parts[side][p], self.parts[1 - side][p]
             for block in other.memory:
                 for one in rows:
-                    for two in block.rows:
-                        yield from self._match(side, one, two)
+                    yield from self._matches(side, one, block.rows)
             self._store(own, rows, tick)
             own.frequency += len(rows)
             own.expected += len(rows) * other.disk_rows
@@ -264,8 +263,7 @@ class Rpwj:
                     met_in_memory = came <= theirs.left
                     met_in_pass = last > came and theirs.left < last
                     if not (met_in_memory or met_in_pass):
-                        for two in theirs.rows:
-                            yield from self._match(side, one, two)
+                        yield from self._matches(side, one, theirs.rows)
         own.passes.append(self._tick())
         own.expected = 0.0
 
@@ -278,7 +276,7 @@ class Rpwj:
                     continue
                 for one, came in zip(a.rows, a.arrived, strict=True):
                     for two, came_b in zip(b.rows, b.arrived, strict=True):
-                        if not self._met(a, came, b, came_b, p):
+                        if one.key == two.key and not self._met(a, came, b, came_b, p):
                             yield from self._match(0, one, two)
         for part in (left, right):
             part.scanned = max([part.scanned, *(b.left for b in part.disk)])
@@ -297,6 +295,12 @@ class Rpwj:
         )
 
     # ---- helpers ----
+    def _matches(self, side: int, one: Row, rows: Iterable[Row]) -> Iterator[Pair]:
+        key = one.key
+        for two in rows:
+            if two.key == key:
+                yield from self._match(side, one, two)
+
     def _match(self, side: int, one: Row, two: Row) -> Iterator[Pair]:
         a, b = (one, two) if side == 0 else (two, one)
         if a.key == b.key and pairs(a, b, self.settings.windows):

@@ -23,8 +23,10 @@ from slackwater.model.policy import (
     MaxDelay,
     Ordered,
     Punctuated,
+    Quality,
 )
 from slackwater.surface.bands import band
+from slackwater.surface.conditions import condition
 from slackwater.surface.functions import heavyHitters, udaf
 from slackwater.surface.windows import (
     byTuple,
@@ -61,8 +63,8 @@ _LAZY = {
 
 __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
-    "MaxDelay", "Ordered", "Punctuated", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "band", "heavyHitters", "joinAll", "readStream", "replay", "session", "start", "stream", "udaf", "window",
+    "MaxDelay", "Ordered", "Punctuated", "Quality", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
+    "band", "condition", "heavyHitters", "joinAll", "readStream", "replay", "session", "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",
 ]  # fmt: skip
 

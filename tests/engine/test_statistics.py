@@ -91,10 +91,10 @@ def test_an_aggregate_with_state_keeps_its_plan_and_one_asked_for_is_taken():
 
 
 def manifest(**given: Any) -> Manifest:
-    empty: dict[str, Any] = dict(
-        batch=0, epoch=0, ordinal=0, groups=1, sources={}, bounds={}, runs={}, outputs={},
-        final=False, flushes=0, offsets="",
-    )  # fmt: skip
+    empty: dict[str, Any] = {
+        "batch": 0, "epoch": 0, "ordinal": 0, "groups": 1, "sources": {}, "bounds": {}, "runs": {},
+        "outputs": {}, "final": False, "flushes": 0, "offsets": "",
+    }  # fmt: skip
     return Manifest(**{**empty, **given})
 
 

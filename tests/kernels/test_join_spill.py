@@ -141,7 +141,7 @@ def steady(batches=10, rows=40, keys=5, gap=1, quiet=0):
 @pytest.mark.spec("XJ-F07", "XJ-F23", "XJ-F24")
 def test_overload_shows_as_a_backlog_and_drains():
     trace = steady(batches=6, quiet=25)
-    policy = Policy(12_000, backlog=0.2, read_limit=10_000, idle_share=0.3, idle_pause=0)
+    policy = Policy(8_000, backlog=0.2, read_limit=10_000, idle_share=0.3, idle_pause=0)
     run = replay(trace, Band(100, 100), policy, max_pairs=1_000)
     owed = [sum(s.owed_rows) for s in run.stats]
     assert run.out == slow_join(trace, Band(100, 100))
@@ -197,7 +197,7 @@ def test_with_memory_enough_nothing_is_owed_and_memory_is_used_to_the_full_other
         assert 0.8 * room.recent < sum(s.resident_bytes) <= room.recent + room.productive
 
 
-@pytest.mark.spec("XJ-F31")
+@pytest.mark.spec("XJ-F31", "XJ-F86")
 def test_memory_moves_to_the_slower_side_as_rates_change():
     rows, bounds, number = [], [], 0
     for b in range(16):
@@ -223,6 +223,12 @@ def test_memory_moves_to_the_slower_side_as_rates_change():
     assert sum(missing.values()) <= sum(run.stats[-1].owed_rows) * 400
     assert shares[7][1] > 1.2 * shares[7][0]
     assert shares[15][0] > 1.2 * shares[15][1]
+    # What steered it can be seen: the faster side by far, and then the other.
+    assert run.stats[7].frequency[0] > 2 * run.stats[7].frequency[1]
+    assert run.stats[15].frequency[1] > 2 * run.stats[15].frequency[0]
+    assert all(min(s.worth) > 0 for s in run.stats[3:])
+    seen = [s.resident_bytes for s in run.stats]
+    assert all(sum(a) >= sum(b) for a, b in zip(seen, shares, strict=True))
     largest_block = 200
     least = policy.least_share * areas(8_000).recent - largest_block
     assert all(min(s) >= least for s in shares[3:])
@@ -463,6 +469,29 @@ def test_groups_split_and_merge_between_batches(how, seed, tmp_path):
             after.append((buckets, Ledger.from_json(json.loads(json.dumps(done.ledger.to_json())))))
         groups = after
     assert out == slow_join(trace, Band(40, 60), how)
+
+
+def test_a_group_may_own_no_row_of_a_block_in_debt():
+    spec = JoinSpec(Band(5, 5), 1, COLUMNS)
+    joiner = join_probe.Joiner(spec, [SCHEMA, SCHEMA], None)
+    rows = join_probe.with_codes(spec, 0, table([(1, 2, 3), (2, 2, 4)]))
+    nothing = join_probe.narrowed_rows(rows, (100, 200)).table
+    assert nothing.num_rows == 0
+    for own, other, pairs in ((nothing, rows, 0), (rows, nothing, 0), (rows, rows, 4)):
+        for side in (0, 1):
+            probe = join_probe.Probe(joiner, side, [own, nothing])
+            found = list(probe.meet([nothing, other]))
+            assert sum(p.output.num_rows for p in found) == pairs
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 50])
+def test_a_column_in_pieces_gives_the_same_values(most):
+    parts = [pa.array([f"v{10 * i + j}" for j in range(i)]) for i in (3, 0, 5, 1, 9)]
+    whole = pa.concat_arrays(parts)
+    pieces = join_probe.Pieces(list(parts), most)
+    rng = np.random.default_rng(most)
+    for rows in (rng.integers(0, len(whole), 40), np.arange(len(whole)), np.empty(0, np.int64)):
+        assert pieces.take(rows).equals(whole.take(pa.array(rows)))
 
 
 def test_uniting_groups_without_renumbering_is_noticed(monkeypatch, tmp_path):

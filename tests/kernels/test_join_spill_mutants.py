@@ -7,7 +7,6 @@ counterpart here), and those one might think of oneself.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from slackwater.kernels import join_spill
@@ -163,7 +162,7 @@ def open_ends(monkeypatch):
     monkeypatch.setattr(join_spill, "in_reach", wrong)
 
 
-TIGHT = Policy(2_500, backlog=3.0, idle_share=0.0, stage_share=0.0, merge_runs=16)
+TIGHT = Policy(2_000, backlog=3.0, idle_share=0.0, stage_share=0.0, merge_runs=16)
 LIMITED = Policy(2_500, backlog=0.3, idle_share=0.0, read_limit=700, stage_share=0.0)
 MERGING = Policy(4_000, backlog=6.0, idle_share=0.0, merge_runs=2)
 NOTHING = Policy(1, backlog=1e9, idle_share=0.0)
@@ -182,7 +181,7 @@ def noticed(policy, *, rules=None, late=False, how="inner", seeds=12) -> bool:
         trace, band = case(seed, late)
         try:
             run = replay(trace, band, policy, rules=rules, how=how, max_pairs=1_000)
-        except pa.ArrowInvalid:  # no rows where there must be some
+        except ValueError:  # no rows where there must be some
             return True
         if run.out != slow_join(trace, band, how) or (run.broken and not late):
             return True

@@ -63,6 +63,7 @@ def value(inside: list[dict], filtered: bool) -> list[int]:
     return [*sorted(sums)[-3:], len(some)]
 
 
+@pytest.mark.spec("WQ-F101")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 14), st.integers(1, 14), flow.streams(("i1", "i2", "b")), st.booleans())

@@ -63,6 +63,11 @@ def scripts(draw: st.DrawFn, memory: int | None = None) -> dict[str, Any]:
         "ahead": [{"from": "pairs"}, {"select": {"x": "a_ts", "y": "b_ts", "v": "b_v"}},
                   {"window": {"range": 5, "slide": 3}, "agg": {"n": "count(v)"}}],
     }  # fmt: skip
+    if draw(st.booleans()):
+        twice: dict[str, Any] = {"join": ["a", {"as": "o", "from": "a"}], **spans(draw)}
+        twice |= {"keys": ["k"], "how": draw(st.sampled_from(["inner", "full"]))}
+        twice |= {} if memory is None else {"memory": memory}
+        query["itself"] = [twice, {"select": {"x": "a_ts", "y": "o_ts", "v": "o_v"}}]
     if memory is None:
         query["again"] = [
             {"join": [{"as": "p", "from": "pairs"}, {"as": "c", "from": "b"}], "band": {"before": 2, "after": 3}}

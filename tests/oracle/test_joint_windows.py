@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.semantics import frontier as rule
+from slackwater.errors import AnalysisError
+from slackwater.semantics import frontier as rules
+from slackwater.testing import kernel_join
 from slackwater.testing.kernel_executor import kernels
 from slackwater.testing.strategies import cut, disordered
-from slackwater.testing.transcripts import Observed, Transcript, oracle, parse
-from tests.oracle.test_joins_against_oracle import _on_time, spans
+from slackwater.testing.transcripts import Transcript, load, oracle, parse
+from tests.oracle.test_joins_against_oracle import MEMORY, _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 
 DELAY = 6
@@ -93,9 +94,142 @@ def scripts(draw: st.DrawFn, memory: int | None = None) -> dict[str, Any]:
     return {"name": "random", "streams": streams, "query": query, "script": [*steps, {"end": True}]}
 
 
-@pytest.mark.spec("WQ-F61", "OO-F20")
-@settings(max_examples=40, deadline=None)
+@pytest.mark.spec("WQ-F61", "WQ-F63", "OO-F20", "OO-F22")
+@settings(max_examples=12, deadline=None)
 @given(text=scripts())
 def test_random_group_bys_on_several_times(text: dict[str, Any]) -> None:
     transcript = parse(text)
     assert canonical(kernels("panes")(transcript)) == canonical(oracle(transcript))
+
+
+@pytest.mark.parametrize("memory", [1, 400])
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_random_group_bys_on_several_times_of_a_join_in_little_memory(
+    data: st.DataObject, memory: int
+) -> None:
+    transcript = parse(data.draw(scripts(memory)))
+    found = totals(transcript, kernels("panes")(transcript))
+    assert found == totals(transcript, oracle(transcript))
+
+
+STREAM = {"columns": {"k": "string", "ts": "bigint", "v": "bigint"}, "time": "ts"}
+Groups = list[list[tuple[Any, ...]]]
+
+
+def script(join: dict[str, Any], times: list[str], batches: list[dict[str, Any]]) -> Transcript:
+    """A join with windows of 2 on some of its times; batches give times by stream, all of one key."""
+    windows = [{"range": 2, "time": t} for t in times]
+    shown = {t: f"{t}_window.end" for t in times} | {"n": "n"}
+    steps = [{"windows": windows, "agg": {"n": "count(*)"}}, {"select": shown}]
+    rows = [{"rows": {s: [["k", t, 0] for t in ts] for s, ts in b.items()}} for b in batches]
+    streams = {s: {**STREAM, "progress": "ordered"} for s in join["join"]}
+    return parse(
+        {"name": "t", "streams": streams, "query": {"out": [{"keys": ["k"], **join}, *steps]},
+         "script": [*rows, {"end": True}]}
+    )  # fmt: skip
+
+
+def came(transcript: Transcript, *, checked: bool = True) -> Groups:
+    """The groups that come out, by batch; the oracle says the same."""
+    seen = kernels("panes")(transcript)
+    if checked:
+        assert canonical(seen) == canonical(oracle(transcript))
+    return [sorted(tuple(r.values()) for r in o.outputs["out"]) for o in seen]
+
+
+WIDE = {"join": ["a", "b"], "band": {"before": 6, "after": 6}}
+BATCHES = [{"a": [0, 2], "b": [1, 3]}, {"a": [8], "b": [8]}, {"a": [16], "b": [16]}]
+ALL = [(2, 2, 1), (2, 4, 1), (4, 2, 1), (4, 4, 1)]
+
+
+@pytest.mark.spec("WQ-F63", "OO-F22")
+def test_a_group_on_the_pair_closes_before_either_time_would_let_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Both bounds are at 8: no later result has both times below, though rows from 2 on may find partners.
+    transcript = script(WIDE, ["a_ts", "b_ts"], BATCHES)
+    assert came(transcript)[:2] == [ALL[:1], ALL[1:]]
+
+    def single(node: Any, columns: Any, bound: Any, hold: Any) -> rules.Points:
+        return (tuple(bound(node, c) for c in columns),)
+
+    monkeypatch.setattr(kernel_join, "frontier", single)
+    late = came(transcript, checked=False)
+    assert late[:2] == [[], ALL[:3]] and ALL[3] in late[2]
+
+
+@pytest.mark.spec("WQ-F63")
+def test_after_an_outer_join_times_progress_one_by_one() -> None:
+    # An unmatched row from 2 on may still come out, and its greatest time is its own.
+    times = ["a_ts", "max"]
+    assert came(script(WIDE, times, BATCHES))[:2] == [[(2, 2, 1)], [(2, 4, 1), (4, 4, 2)]]
+    left = {**WIDE, "how": "left"}
+    outer = came(script(left, times, BATCHES))
+    assert outer[:2] == [[], [(2, 2, 1), (2, 4, 1)]] and (4, 4, 2) in outer[2]
+    ahead = [{"a": [0, 2, 20], "b": [1]}, {"b": [8]}, {"b": [16]}]
+    assert came(script(left, times, ahead))[:2] == [[], [(2, 2, 1)]]
+
+
+def test_three_streams_progress_together() -> None:
+    three = {"join": ["a", "b", "c"], "reach": [6, 6, 6]}
+    batches = [{"a": [0], "b": [1], "c": [3]}, {"a": [8], "b": [8], "c": [5]}]
+    # The bound of c is at 5: every later result has its row of c at 5 or later, or one of a or b at 8.
+    assert came(script(three, ["a_ts", "b_ts", "c_ts"], batches))[:2] == [[], [(2, 2, 4, 1)]]
+
+
+def test_a_union_progresses_with_both_of_its_inputs_and_a_projection_moves_them() -> None:
+    three = {"join": ["a", "b", "c"], "reach": [6, 6, 6]}
+    batches = [{"a": [0], "b": [1], "c": [2]}, {"a": [8], "b": [8]}]
+    text = dict(script(three, ["a_ts", "b_ts"], batches).text)
+    sides = [
+        [{"keys": ["k"], **WIDE, "join": [s, "b"]}, {"select": {"x": f"{s}_ts + 4", "y": "b_ts"}}]
+        for s in ("a", "c")
+    ]
+    windows = [{"range": 2, "time": "x"}, {"range": 2, "time": "y"}]
+    shown = {"x": "x_window.end", "y": "y_window.end", "n": "n"}
+    steps = [{"windows": windows, "agg": {"n": "count(*)"}}, {"select": shown}]
+    text["query"] = {"out": [{"union": sides}, *steps]}
+    # c stays at 2, so that later results may have 6 on x and what ends later must wait for them.
+    assert came(parse(text))[:2] == [[], [(6, 2, 1)]]
+
+
+def test_windows_over_groups_on_several_windows() -> None:
+    """The windows of a result progress as the times did."""
+    outer = {"a_ts_window": 4, "b_ts_window": 2}
+    windows = [{"range": size, "time": name} for name, size in outer.items()]
+    shown = {n: f"{n}_window.end" for n in outer} | {"m": "m"}
+    transcript = script(WIDE, ["a_ts", "b_ts"], BATCHES)
+    text = dict(transcript.text)
+    steps = [{"windows": windows, "agg": {"m": "sum(n)"}}, {"select": shown}]
+    text["query"] = {"out": [*text["query"]["out"][:2], *steps]}
+    assert came(parse(text))[:2] == [[], [(4, 2, 2), (4, 4, 2)]]
+
+
+def test_rows_in_order_progress_on_the_time_that_orders_them_alone() -> None:
+    # A pair waits until its greater time has passed; its lesser one may be below the join's bound by then.
+    text = dict(script(WIDE, ["a_ts", "b_ts"], BATCHES).text)
+    text["query"] = {"out": [{"keys": ["k"], **WIDE}, {"sort": True},
+                             {"window": {"range": 2, "time": "a_ts"}, "agg": {"n": "count(*)"}}]}  # fmt: skip
+    with pytest.raises(AnalysisError, match="no progressing column 'a_ts'"):
+        parse(text)
+
+
+def test_without_the_hold_groups_close_before_their_pairs_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text: dict[str, Any] = dict(load(MEMORY).text)
+    shown = {"x": "a_ts_window.end", "y": "b_ts_window.end", "n": "n"}
+    windows = [{"range": 5, "time": "a_ts"}, {"range": 5, "time": "b_ts"}]
+    joined = {**text["query"]["pairs"][0], "how": "inner"}
+    steps = [joined, {"windows": windows, "agg": {"n": "count(*)"}}, {"select": shown}]
+    script = [{k: v for k, v in s.items() if k != "expect"} for s in text["script"]]
+    transcript = parse({**text, "query": {"out": steps}, "check": {}, "script": script})
+    wanted = totals(transcript, oracle(transcript))
+    assert totals(transcript, kernels("panes")(transcript)) == wanted
+
+    def eager(node: Any, columns: Any, bound: Any, hold: Any) -> rules.Points:
+        return rules.frontier(node, columns, bound, lambda join: None)
+
+    monkeypatch.setattr(kernel_join, "frontier", eager)
+    assert totals(transcript, kernels("panes")(transcript)) != wanted

@@ -123,7 +123,7 @@ def test_a_coarser_cut_keeps_a_superset(
 # --- where knowledge comes from ----------------------------------------------------------------------
 
 
-@pytest.mark.spec("OO-F3", "OO-F34", "WQ-F78")
+@pytest.mark.spec("OO-F3", "OO-F34", "WQ-F75", "WQ-F78")
 @BOTH
 @FEW
 @given(rows=SOME, window=shapes(), places=CUTS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import slackwater as sw
 from slackwater.surface.stream import Stream
@@ -127,3 +128,21 @@ def feed(folder: Path, batches: Sequence[Any], first: int, end: int) -> None:
             {"k": list(k), "ts": pa.array(ts, pa.timestamp("us", "UTC")), "v": list(v)},
         )  # fmt: skip
         os.utime(path, (1_700_000_000 + i, 1_700_000_000 + i))
+
+
+def refused(
+    call: Callable[[], Any],
+    condition: str,
+    *names: str,
+    kind: type[sw.SlackwaterError] = sw.AnalysisError,
+) -> sw.SlackwaterError:
+    """The error of a call: its kind, condition, the names it must speak of, and that it has a hint."""
+    with pytest.raises(sw.SlackwaterError) as caught:
+        call()
+    error = caught.value
+    assert type(error) is kind, repr(error)
+    assert error.condition == condition, repr(error)
+    for name in names:
+        assert name in str(error), f"{name!r} is not named in: {error}"
+    assert error.hint, str(error)
+    return error

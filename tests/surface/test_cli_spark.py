@@ -159,6 +159,15 @@ def test_the_late_rows_example(capsys: pytest.CaptureFixture[str]):
     assert late >= {("west", "late", "65.0", "1"), ("west", "late", "10.0", "0")}
 
 
+def test_the_band_join_example(capsys: pytest.CaptureFixture[str]):
+    assert run("run", EXAMPLES / "band_join.py", "--timeout", "120") == 0
+    rows = {(r[0], r[2], r[4]) for r in shown(capsys.readouterr().out) if len(r) == 5}
+    assert rows - {("user", "shown", "click")} == {
+        ("ann", "shoes", "quick"), ("bob", "tea", "just in time"), ("cid", "books", "NULL"),
+        ("ann", "tea", "at once"), ("bob", "books", "NULL"),
+    }  # fmt: skip
+
+
 # ---- demonstration ----
 @pytest.mark.slow
 def test_the_demo_loses_no_packet_and_writes_a_report(

@@ -310,4 +310,8 @@ def test_little_memory_changes_no_result_and_holds_windows_back(
     ]
     assert any(f["delayedResults"] for f in figures)
     assert any(f["readBytes"] for f in figures)
+    # What steers the division of memory.
+    assert all(sum(f["residentBySide"]) == f["residentBytes"] for f in figures)
+    assert min(figures[0]["frequency"]) > 0 and any(sum(f["worth"]) for f in figures)
+    assert any(f["evicted"] for f in figures)
     assert figures[-1]["owedRows"] == 0

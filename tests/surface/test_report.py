@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.engine import history
 from slackwater.errors import CheckpointError
-from slackwater.surface.report import render_report, series, svg
+from slackwater.surface.report import quality, render_report, series, svg
 from tests.surface.history_records import checkpoint, record
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
@@ -103,6 +103,56 @@ def test_the_page_shows_the_final_numbers_and_the_tree(tmp_path: Path):
     for text in ("1,029", "main2", "aggregate by [srcIP]", "Event time of packets.ts", "79 rows"):
         assert text in page
     assert page.count("<svg") == 10  # the strips twice, for wide and narrow pages
+
+
+def promised(batch: int) -> dict[str, Any]:
+    """A record whose stream has a target: slack 2 s, later 4 s; the fifth window has too few rows."""
+    made = record(batch)
+    slack = 2_000_000 if batch < 20 else 4_000_000
+    window = batch // 2
+    made["streams"]["packets"]["quality"] = {
+        "ts": {
+            "target": {"error": 0.01, "confidence": 0.95},
+            "method": "model",
+            "strict": False,
+            "slack": None if batch < 5 else slack,
+            "warm": batch >= 10,
+            "delays": {
+                "p50": 100_000, "p90": 500_000, "p99": 1_500_000, "p999": 3_000_000, "max": 6_000_000,
+                "rows": 900, "largest": 9_000_000, "lateShare": 0.1, "changes": 0,
+            },
+            "rate": 0.01,
+            "consumers": {
+                "aggregate-abc": {
+                    "needed": 0.98, "estimated": 0.985,
+                    "measured": 0.9 if window == 5 else 0.99, "window": window,
+                }
+            },
+        }
+    }  # fmt: skip
+    return made
+
+
+def test_a_quality_target_is_shown_with_what_other_ways_would_have_waited(tmp_path: Path):
+    records = [promised(i) for i in range(30)]
+    kept = quality.promise(records, "packets", "ts")
+    assert (kept.kept, kept.measured) == (14, 15)
+    assert kept.mean == pytest.approx(3.0) and kept.fixed == 4.0 and kept.greatest == 9.0
+    page = render_report(checkpoint(tmp_path, records))
+    parsed(page)
+    for text in (
+        "Slack of packets.ts",
+        "93.3 %",
+        "4 s: 1.3 times as long",
+        "9 s: 3.0 times as long",
+    ):
+        assert text in page
+    drawn = quality.coverage(series.bins(records), "packets", "ts")
+    assert drawn["measured"][10] == 90 and drawn["needed"][10] == 98
+    assert quality.slack_and_delays(series.bins(records), "packets", "ts", 1e6)["slack"][4:6] == [
+        None,
+        2.0,
+    ]
 
 
 def test_names_are_escaped(tmp_path: Path):

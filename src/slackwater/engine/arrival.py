@@ -36,7 +36,7 @@ def arrival_summaries(
     """The parts of the summary that need order: delay, tail, rest_hi, violations, greatest order."""
     if not source.order or table.num_rows == 0:
         return SourceSummary()
-    keys = [_sortable(table[c]) for c in source.order]
+    keys = [sortable(table[c]) for c in source.order]
     ranked = np.lexsort((*reversed(keys), codes))
     starts = np.flatnonzero(np.diff(codes[ranked], prepend=-1))
     ends = np.append(starts[1:], len(ranked))
@@ -118,7 +118,8 @@ def _at_or_below(keys: Sequence[NDArray[Any]], rows: NDArray[np.int64], limit: O
     return int((below | equal).sum())
 
 
-def _sortable(column: pa.ChunkedArray) -> NDArray[Any]:
+def sortable(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column whose values compare as the order of arrival does."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     return np.asarray(column.to_numpy())

@@ -94,10 +94,23 @@ class Checkpoint:
         os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         self._lock = fd
         failpoints.hit("lock.taken")
+        self._take_epoch()
+
+    def _take_epoch(self) -> None:
         epoch = self._highest_epoch() + 1
         write_new(self.epochs / f"{epoch:08d}", str(os.getpid()).encode())
         self.epoch = epoch
         failpoints.hit("epoch.written")
+
+    def handed_over(self) -> Checkpoint:
+        """The same checkpoint for another start in this process: with the lock, and a new epoch.
+
+        Whoever still commits through this object is refused.
+        """
+        taken = Checkpoint(str(self.location))
+        taken._lock, self._lock = self._lock, None
+        taken._take_epoch()
+        return taken
 
     def release(self) -> None:
         """Give the lock back."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -28,11 +29,14 @@ from slackwater.kernels.counting import counted_rows, counted_select
 from slackwater.kernels.join_spec import BUCKET, TIME
 from slackwater.kernels.types import cast_table
 from slackwater.model.node import Aggregate, Dedup, Join
-from slackwater.model.schema import Field
+from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.windows import keeps_rows, needs_rows
 
 ROWS = "_rows"
+
+FLOOR = "__sw_floor"
+"""The first window that a row may enter, where lateness is judged row by row."""
 
 MAX_PENDING_BYTES = 64 << 20
 """Results beyond this are written at once: a join's may be larger than memory."""
@@ -65,6 +69,15 @@ def relation(steps: tuple[Step, ...], base: str) -> str:
             items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
             sql = f"SELECT {items} FROM ({sql})"
     return sql
+
+
+def carrying(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
+    """The same steps with one more column taken along as it is."""
+    extra = Named(name, column(name, "bigint"))
+    return tuple(
+        step if step.condition is not None else replace(step, columns=(*step.columns, extra))
+        for step in steps
+    )
 
 
 def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
@@ -122,6 +135,7 @@ class Delivery:
         time = times[operator.on]
         keys = [str(k.expr.duck) for k in node.keys]
         rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
+        floor = {"floor": quote(FLOOR)} if FLOOR in table.column_names else {}
         select: Callable[..., str] = aggregate.partial_select
         made: Callable[[pa.Table, aggregate.AggregateSpec], pa.Table] = aggregate.partials
         if needs_rows(spec.window):
@@ -131,7 +145,7 @@ class Delivery:
         sql = (
             joint.partial_select(spec, keys, [ticks_sql(times[w.on]) for w in node.windows], rows)
             if spec.plan == "joint"
-            else select(spec, keys, ticks_sql(time), rows)
+            else select(spec, keys, ticks_sql(time), rows, **floor)
         )
         return made(sql_to_arrow(self._connection(), sql, {ROWS: table}), spec)
 

@@ -50,7 +50,7 @@ def fusible(plan: Plan, source: Source) -> Fused | None:
         return None
     if any(isinstance(n, Late) and n.source is source for n in plan.nodes):
         return None
-    if any(s.kind == "punctuated" or s.future == "side" for s in settings):
+    if any(s.kind in ("punctuated", "quality") or s.future == "side" for s in settings):
         return None
     operator = plan.operator(paths[0].consumer)
     if operator is None or operator.spec is None:

@@ -32,11 +32,12 @@ from slackwater.engine.progress_step import (
     patterns_of,
 )
 from slackwater.engine.runs import overlaps, read_runs, write_run
+from slackwater.engine.shared_state import SharedPanesProgram, SharedSortProgram
 from slackwater.engine.smoothing import SmoothProgram, is_smooth
 from slackwater.engine.wire import Message, from_batches, pack, pack_control, routes, to_batches
 from slackwater.errors import ExecutionError
 from slackwater.kernels.buckets import bucket_range
-from slackwater.model.node import Join
+from slackwater.model.node import Join, SharedPanes, SharedSort
 from slackwater.semantics.patterns import Patterns
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -192,10 +193,10 @@ def _advance(
         return read_runs(batch.run_folder, wanted, buckets, program.parts[part].schema)
 
     step: StateStep = program.step(inputs, state)
-    sent = 0
-    for table in step.tables:
-        sent += table.num_rows
-        for path in batch.plan.paths_from(operator.id):
+    sent: dict[str, int] = {}
+    for producer, table in step.results(operator.id):
+        sent[producer] = sent.get(producer, 0) + table.num_rows
+        for path in batch.plan.paths_from(producer):
             delivery.send(path, table)
     runs: list[Run] = []
     merged = 0
@@ -217,9 +218,10 @@ def _advance(
     return {
         "runs": [asdict(r) for r in runs],
         "in": sum(t.num_rows for a in inputs for t in a.tables),
-        "out": sent,
+        "out": sum(sent.values()),
         "late": step.late,
         "compacted": merged,
+        **({"readers": sent} if step.readers else {}),
         **({"statistics": dict(step.statistics)} if step.statistics else {}),
         **({"ledger": step.ledger, "hold": list(step.hold)} if step.ledger is not None else {}),
         **({"tables": [asdict(r) for r in step.low_tables]} if step.low_tables is not None else {}),
@@ -229,6 +231,10 @@ def _advance(
 def _program(batch: Batch, operator: Operator, buckets: tuple[int, int], inbox: _Inbox) -> Program:
     if isinstance(operator.node, Join):
         return JoinProgram(operator, buckets, batch)
+    if isinstance(operator.node, SharedPanes):
+        return SharedPanesProgram(operator, buckets)
+    if isinstance(operator.node, SharedSort):
+        return SharedSortProgram(operator)
     if is_smooth(batch, operator):
         told = inbox.low.get(operator.id, [])
         return SmoothProgram(operator, buckets, batch, inbox.group, told)

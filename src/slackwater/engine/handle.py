@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
@@ -20,6 +20,30 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery as SparkQuery
 
 Start = Callable[[Loop, bool], "SparkQuery"]
+
+
+class Prepared(NamedTuple):
+    """What is needed to run a query's outputs: its loop, how Spark's query is started, and its plan as text."""
+
+    loop: Loop
+    start: Start
+    explain: Callable[[bool], str]
+
+
+Change = Callable[[Checkpoint], Prepared]
+
+
+class Group(Protocol):
+    """The outputs of a query, as they may change while it runs. What cannot be is refused at once."""
+
+    def adding(self, writer: Any) -> Change:
+        """With one more output."""
+        ...
+
+    def removing(self, name: str) -> Change:
+        """Without an output."""
+        ...
+
 
 
 class StreamingQuery:
@@ -38,6 +62,7 @@ class StreamingQuery:
         end_of_stream: bool,
         explain: Callable[[bool], str],
         close: Callable[[], None],
+        group: Group | None = None,
     ):
         self._name = name
         self._loop = loop
@@ -46,6 +71,10 @@ class StreamingQuery:
         self._start = start
         self._explain = explain
         self._close = close
+        self._group = group
+        self._change: Change | None = None
+        self._changing = threading.Lock()
+        self._changed = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
         self._done = threading.Event()
@@ -58,6 +87,9 @@ class StreamingQuery:
     def _watch(self) -> None:
         try:
             self._spark.awaitTermination()
+            while self._change is not None and not self._stopped:
+                self._apply(self._change)
+                self._spark.awaitTermination()
             if self._end_of_stream and not self._stopped:
                 self._loop.final = True
                 self._spark = self._start(self._loop, True)
@@ -68,6 +100,17 @@ class StreamingQuery:
             self._checkpoint.release()
             self._close()
             self._done.set()
+            self._changed.set()
+
+    def _apply(self, change: Change) -> None:
+        """Start anew with other outputs, where the last batch that was committed left off."""
+        self._checkpoint = self._checkpoint.handed_over()
+        loop, self._start, self._explain = change(self._checkpoint)
+        loop.records = [*self._loop.records]
+        self._loop = loop
+        self._change = None
+        self._spark = self._start(loop, False)
+        self._changed.set()
 
     def _own_error(self, error: BaseException) -> BaseException:
         """Our own error where one is behind Spark's; Spark's text hides it in a stack of frames."""
@@ -167,6 +210,33 @@ class StreamingQuery:
         print(self._explain(extended))
 
     # ---- beyond Spark's ----
+    def add(self, writer: Any) -> None:
+        """One more output, from the next batch on; the others go on without losing or repeating a row.
+
+        It reads the query's streams from here on, and must have a ``queryName`` that no other output has.
+        """
+        self._regroup(lambda group: group.adding(writer))
+
+    def remove(self, name: str) -> None:
+        """No more results of an output; what only it needed is freed."""
+        self._regroup(lambda group: group.removing(name))
+
+    def _regroup(self, change: Callable[[Group], Change]) -> None:
+        with self._changing:
+            if self._group is None or not self.isActive:
+                raise ExecutionError(
+                    "NOT_RUNNING",
+                    "outputs can be added and removed while a query runs, and this one has ended",
+                    hint="start it again on its checkpoint with other outputs",
+                )
+            self._changed.clear()
+            self._change = change(self._group)
+            if self._spark.isActive:
+                self._spark.stop()
+            self._changed.wait()
+            if self._error is not None:
+                raise self._error
+
     def flush(self, timeout: float | None = 60) -> None:
         """Close every window that holds a row seen so far, and wait until the results are visible.
 

@@ -15,7 +15,7 @@ from slackwater.engine.group_task import group_task
 from slackwater.engine.inputs import Input, row_frame, split_inputs
 from slackwater.engine.low_level_tasks import partial_task, row_task, split_task
 from slackwater.engine.map_side import partial_frame
-from slackwater.engine.plan import Plan
+from slackwater.engine.plan import Plan, is_strict
 from slackwater.engine.row_step import row_step
 from slackwater.engine.wire import SCHEMA_DDL, pack_control, routes, unpack
 from slackwater.errors import ExecutionError
@@ -50,7 +50,7 @@ def run_job(
         current = current.unionAll(control).repartition(batch.groups, "route")
         current = current.mapInArrow(group_task(batch, level), SCHEMA_DDL)
         for operator in batch.plan.at(level):
-            for path in batch.plan.paths_from(operator.id):
+            for path in (p for n in operator.producers for p in batch.plan.paths_from(n)):
                 if path.blocked_by is not None:
                     current = row_step(current, batch, path)
     with task_errors():
@@ -145,6 +145,8 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
     found = row_frame(frame, batch.plan, inputs)
     assert found is not None
     rows, described = found
+    if is_strict(batch.plan):
+        rows = rows.coalesce(1)  # one task judges the rows in order of arrival
     return rows.mapInArrow(row_task(batch, described), SCHEMA_DDL)
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import ROWS, relation
+from slackwater.engine.deliver import ROWS, relation, renamed
 from slackwater.engine.join_rows import InputRows
-from slackwater.engine.plan import Operator, finishing
+from slackwater.engine.plan import Operator, Step, finishing
 from slackwater.engine.program import Arrival, Part, State, StateStep
+from slackwater.engine.quality_joins import LateResults
 from slackwater.kernels import join
 from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.condition import holds
+from slackwater.kernels.types import cast_table
+from slackwater.model.join import Condition
 from slackwater.model.node import Join
 from slackwater.semantics.join import met_from, needed_from, outer_inputs
 
@@ -41,6 +46,7 @@ class JoinProgram:
             key_names=tuple(rows.key_names for rows in self.rows),
         )
         self.outer = outer_inputs(node.how)
+        self.late_results = LateResults(batch, operator)
         self.parts: dict[str, Part] = {}
         for i, rows in enumerate(self.rows):
             self.parts[str(i)] = Part("_time", join.state_schema(self.spec, i, rows.lean))
@@ -48,7 +54,8 @@ class JoinProgram:
                 self.parts[f"{i}{MATCHED}"] = Part("_time", join.MATCHED_SCHEMA)
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
-        return needed_from(self.node.within, int(part.removesuffix(MATCHED)), bounds)
+        kept = self.late_results.kept(bounds)
+        return needed_from(self.node.within, int(part.removesuffix(MATCHED)), kept)
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         new = [
@@ -60,8 +67,8 @@ class JoinProgram:
             self.spec,
             new,
             [_reader(state, str(i), rows.widened) for i, rows in enumerate(self.rows)],
-            old,
-            after,
+            self.late_results.kept(old),
+            self.late_results.kept(after),
             self.predicate,
             [
                 _reader(state, f"{i}{MATCHED}") if i in self.outer else _nothing
@@ -72,17 +79,20 @@ class JoinProgram:
         )
         late = sum(self.late(i, t, old) for i, t in enumerate(new))
         keep: dict[str, pa.Table] = {}
+        told: dict[str, Any] = {}
 
         def output() -> Iterator[pa.Table]:
             for table in done.output:
+                self.late_results.record(table["_time"].to_numpy(), old)
                 yield self.shown(table)
+            told.update(self.late_results.told)
             kept = done.finish()
             for i, table in enumerate(kept.keep):
                 keep[str(i)] = self.rows[i].narrowed(table)
             for i in self.outer:
                 keep[f"{i}{MATCHED}"] = kept.matched[i]
 
-        return StateStep(output(), keep, late)
+        return StateStep(output(), keep, late, told)
 
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""
@@ -103,11 +113,25 @@ class JoinProgram:
     def _holds(self, rows: pa.Table) -> pa.BooleanArray:
         where = self.node.where
         assert where is not None
+        if isinstance(where, Condition):
+            return holds(where, self._columns(where.columns, rows))
         sql = relation((finishing(self.node),), f"SELECT * FROM {ROWS}")
         sql = f"SELECT coalesce({where.duck}, false) AS m FROM ({sql})"
         connection = connect(self.batch.settings.memory)
         found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})["m"]
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+    def _columns(self, names: Sequence[str], rows: pa.Table) -> pa.Table:
+        """The user's columns of these names, or all, of joined rows."""
+        schema = [f for f in self.node.schema if not names or f.name in names]
+        wanted = [f.name for f in schema]
+        step = Step(columns=tuple(o for o in self.node.outputs if o.name in wanted))
+        shown = self.shown(rows)
+        found = renamed((step,), shown)
+        if found is None:
+            sql = relation((step,), f"SELECT * FROM {ROWS}")
+            found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: shown})
+        return cast_table(found, schema)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return rows.filter(pc.greater_equal(rows["_time"], first))

@@ -27,8 +27,10 @@ from slackwater.engine.inputs import Input, split_inputs
 from slackwater.engine.job import run_job
 from slackwater.engine.ledgers import holds_of, owes, regrouped
 from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
-from slackwater.engine.plan import Plan
+from slackwater.engine.plan import Plan, is_strict
 from slackwater.engine.progress_step import bounds_of, held_bounds, new_progress
+from slackwater.engine.quality import adapted
+from slackwater.engine.quality_joins import recall_adapted
 from slackwater.engine.records import progress_record
 from slackwater.engine.runs import regroup, sweep
 from slackwater.engine.statistics import gathered
@@ -279,7 +281,9 @@ class Loop:
         for index, names in files.items():
             if not names:
                 continue
-            for task, splits in enumerate(plan_splits(names, self.query.tasks)):
+            # Where rows are judged one by one, one task has them all.
+            tasks = 1 if is_strict(self.query.plan) else self.query.tasks
+            for task, splits in enumerate(plan_splits(names, tasks)):
                 if splits:
                     plan.setdefault(task, {})[str(index)] = splits
         return plan
@@ -312,12 +316,20 @@ class Loop:
         ended = all(
             v >= END for s in self.query.plan.sources for v in progress["bounds"][s.name].values()
         )
+        sources = adapted(self.query.plan, batch.states, progress)
+        sources, recalls = recall_adapted(
+            self.query.plan, base, sources, progress["bounds"], found
+        )
+        stored = {op: [*groups, tables.get(op, [])] for op, groups in runs.items()}
+        statistics = gathered(self.query.plan, base, found, progress["summaries"], stored)
+        for op, known in recalls.items():
+            statistics[op]["recall"] = known
         return Manifest(
             batch=intent.batch,
             epoch=intent.epoch,
             ordinal=intent.ordinal,
             groups=intent.groups,
-            sources=progress["states"],
+            sources=sources,
             bounds=bounds,
             runs=runs,
             outputs=outputs,
@@ -327,7 +339,7 @@ class Loop:
             ledgers=ledgers,
             holds={op: list(h) for op, h in holds.items()},
             tables={op: found for op, found in tables.items() if found},
-            statistics=gathered(self.query.plan, base, found, progress["summaries"], runs),
+            statistics=statistics,
         )
 
     def _check_late(self, progress: dict[str, Any]) -> None:

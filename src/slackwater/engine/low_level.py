@@ -16,19 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slackwater.engine.arrival import arrival_summaries
+from slackwater.engine.arrival import arrival_summaries, sortable
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.plan import Path
 from slackwater.engine.punctuation import Punctuation
+from slackwater.engine.quality_rows import QualityRows
+from slackwater.engine.strict_rows import StrictRows, in_order
 from slackwater.engine.wire import Message, pack_control, routes
 from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
+from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import window_readers
 from slackwater.semantics.limits import EARLIEST, LATEST
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
+from slackwater.semantics.window_ids import windows_missed
 from slackwater.semantics.windows import missed
 
 Mask = NDArray[np.bool_]
@@ -62,6 +66,9 @@ class SourceTask:
             if isinstance(m, Late) and m.source is source
         ]  # fmt: skip
         self.punctuation = Punctuation(batch, source, self.settings)
+        self.quality = QualityRows(batch, source)
+        self.strict = StrictRows(batch, source)
+        self.waiting: list[tuple[pa.Table, dict[int, pa.Table]]] = []
         self.summaries: list[SourceSummary] = []
         self.sample: str | None = None
 
@@ -69,13 +76,34 @@ class SourceTask:
     def rows(self, table: pa.Table, ready: dict[int, pa.Table] | None = None) -> None:
         """Take a chunk of raw rows. ``ready`` has the rows of paths that Spark evaluated already:
         per path a table in step with ``table`` whose last column ``_pass`` is its filter.
+        Where lateness is judged row by row, rows wait for `finish`.
         """
+        if self.strict.setting is not None:
+            self.waiting.append((table, ready or {}))
+        else:
+            self._rows(table, ready)
+
+    def finish(self) -> None:
+        """All rows are here: judge those that waited, in order of arrival."""
+        if not self.waiting:
+            return
+        table = pa.concat_tables([t for t, _ in self.waiting])
+        ready = {
+            path: pa.concat_tables([r[path] for _, r in self.waiting])
+            for path in self.waiting[0][1]
+        }
+        self.waiting = []
+        self._rows(*in_order(table, ready, [sortable(table[c]) for c in self.source.order]))
+
+    def _rows(self, table: pa.Table, ready: dict[int, pa.Table] | None) -> None:
         n = table.num_rows
         data = self._data_mask(table)
         judged = [
             self._judge(table, t, s) for t, s in zip(self.source.times, self.settings, strict=True)
         ]
-        self.summaries.append(self._summarise(table, data, judged))
+        if self.strict.setting is not None:
+            judged = self._strictly(table, data, judged, ready)
+        self.summaries.append(self._summarise(table, data, judged, ready))
         if self.source.late == "raise":
             self._sample(table, data, judged)
         for path in self.paths:
@@ -86,6 +114,7 @@ class SourceTask:
                 admitted = admitted & rows["_pass"].to_numpy(zero_copy_only=False)
                 rows = rows.drop_columns(["_pass"])
                 path = replace(path, steps=())
+            path, rows = self.strict.floored(path, rows)
             self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))
         if self.late_names and n:
             self._send_late(table, data, judged)
@@ -106,6 +135,21 @@ class SourceTask:
         late, limits = self.punctuation.judge(table, time.name, ticks, bound)
         return Judged(ticks, null, future, late & ~null, limits)
 
+    def _strictly(
+        self,
+        table: pa.Table,
+        data: Mask,
+        judged: list[Judged],
+        ready: dict[int, pa.Table] | None,
+    ) -> list[Judged]:
+        """The verdicts with each row judged by the bound of its own moment."""
+        assert self.strict.setting is not None
+        at = self.settings.index(self.strict.setting)
+        v = judged[at]
+        bounds = self.strict.judge(table, v.ticks, data & ~v.null & ~v.future, ready)
+        late = (v.ticks < bounds) & ~v.null
+        return [*judged[:at], replace(v, late=late, limits=bounds), *judged[at + 1 :]]
+
     def _admitted(self, path: Path, judged: list[Judged]) -> Mask:
         at = next((i for i, t in enumerate(self.source.times) if t.name == path.time), 0)
         verdict, setting = judged[at], self.settings[at]
@@ -117,7 +161,13 @@ class SourceTask:
         return np.asarray(~out)
 
     # ---- what was seen ----
-    def _summarise(self, table: pa.Table, data: Mask, judged: list[Judged]) -> SourceSummary:
+    def _summarise(
+        self,
+        table: pa.Table,
+        data: Mask,
+        judged: list[Judged],
+        ready: dict[int, pa.Table] | None = None,
+    ) -> SourceSummary:
         codes, names = self._partitions(table)
         said = self.punctuation.read(table, codes, names)
         columns = {}
@@ -142,6 +192,10 @@ class SourceTask:
             arrival.violations,
             arrival.orders,
             said.patterns,
+            {
+                **self.quality.gathered(table, data, codes, names, judged, ready),
+                **self.strict.found,
+            },
         )
 
     def _partitions(self, table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
@@ -250,6 +304,11 @@ class SourceTask:
         outputs = [o.node for o in self.batch.plan.outputs]
         for node, moved in window_readers(outputs, self.source, column):
             bound = self.batch.bound(self.batch.plan.name_of(node.child), node.window.on)
+            if self.strict.bounds is not None and isinstance(node.window, TimeWindow):
+                late_for = self.strict.bounds + moved
+                closed = (late_for - node.window.origin) // node.window.slide - 1
+                total += windows_missed(ticks + moved, closed, node.window)
+                continue
             linear = missed(ticks + moved, bound, node.window)
             total += np.maximum(linear, self.punctuation.missed(node, moved, table, ticks))
         return total

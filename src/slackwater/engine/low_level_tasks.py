@@ -15,6 +15,7 @@ from slackwater.engine.low_level import SourceTask, broadcast_summaries
 from slackwater.engine.low_table import LowDelivery
 from slackwater.engine.wire import Message, pack_control, routes, to_batches
 from slackwater.model.node import Source
+from slackwater.model.schema import Field
 from slackwater.sources.splits import Split, scan_fused, scan_rows
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -43,6 +44,8 @@ def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
         for chunk in _chunks(batches):
             for item in inputs:
                 _take(item, tasks, chunk)
+        for task in tasks:
+            task.finish()
         delivery.flow_over()
         delivery.finish()
         used = [t for t in tasks if t.source.input in {i.index for i in inputs}]
@@ -100,22 +103,33 @@ def split_task(
             for number in numbers.column(0).to_pylist():
                 delivery = LowDelivery(batch, f"l0s{number}")
                 tasks = []
-                for source in batch.plan.sources:
-                    mine = splits.get(number, {}).get(str(source.input), [])
+                for alike in _alike(batch.plan.sources):
+                    mine = splits.get(number, {}).get(str(alike[0].input), [])
                     if not mine:
                         continue
-                    task = SourceTask(batch, source, delivery)
-                    tasks.append(task)
-                    if source.name in fused:
-                        deliver_fused(task, scan_fused(task, mine), from_spark=False)
-                    else:
-                        for chunk in scan_rows(task, mine, CHUNK_ROWS):
+                    readers = [SourceTask(batch, source, delivery) for source in alike]
+                    tasks += readers
+                    if alike[0].name in fused:
+                        deliver_fused(readers[0], scan_fused(readers[0], mine), from_spark=False)
+                        continue
+                    for chunk in scan_rows(readers[0], mine, CHUNK_ROWS):
+                        for task in readers:
                             task.rows(chunk)
+                    for task in readers:
+                        task.finish()
                 delivery.flow_over()
                 delivery.finish()
                 yield from to_batches([*delivery.messages, *_closing(batch, delivery, tasks)])
 
     return run
+
+
+def _alike(sources: Sequence[Source]) -> list[list[Source]]:
+    """Sources that read the same columns of the same files; one scan serves them all."""
+    found: dict[tuple[int, tuple[Field, ...]], list[Source]] = {}
+    for source in sources:
+        found.setdefault((source.input, source.schema), []).append(source)
+    return list(found.values())
 
 
 def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> list[Message]:

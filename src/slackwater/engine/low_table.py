@@ -24,6 +24,7 @@ from slackwater.engine.wire import pack_control, routes
 from slackwater.kernels import low_table
 from slackwater.kernels.aggregate import ints, partials_schema
 from slackwater.kernels.buckets import BUCKETS
+from slackwater.model.node import SharedPanes
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.low_table import LowTable, due, first_open, held_pane
 
@@ -39,6 +40,8 @@ def can_have(batch: Batch, operator: Operator) -> bool:
     """Whether the partials of an aggregate may wait at the low level: groups over windows of time, fed by sources."""
     spec = operator.spec
     if spec is None or spec.plan not in ("panes", "wids") or not spec.keys:
+        return False
+    if isinstance(operator.node, SharedPanes):
         return False
     return operator.level == 1 and not has_patterns(batch.plan.sources)
 
@@ -93,10 +96,10 @@ class LowDelivery(Delivery):
         prefix = f"{self.batch.prefix(id)}-{self.task}"
         folder, fails = self.batch.run_folder, self.batch.failpoints
         run = write_run(folder, prefix, state.entries, "_pane", fails, LOW)
-        panes = np.unique(ints(state.entries, "_pane"))
+        panes, counts = np.unique(ints(state.entries, "_pane"), return_counts=True)
         meta = {
             "table": self.task, "size": rule.size, "carry": state.carry, "position": state.position,
-            "panes": panes[:MOST_PANES].tolist(), "from": START,
+            "panes": panes[:MOST_PANES].tolist(), "counts": counts[:MOST_PANES].tolist(), "from": START,
         }  # fmt: skip
         return asdict(replace(run, meta=meta))
 
@@ -150,6 +153,13 @@ def drain(
             present.append(next((p for p in listed if p >= mark), max(mark, listed[-1] + 1)))
     held = held_pane(open_pane, present)
     return Drained(pa.concat_tables(rows), left, held, held < open_pane)
+
+
+def entries_of(table: Run) -> int:
+    """Entries in a table, without those that are gone."""
+    meta = table.meta
+    gone = sum(n for p, n in zip(meta["panes"], meta["counts"], strict=True) if p < meta["from"])
+    return table.rows - int(gone)
 
 
 def _first_open(operator: Operator, bound: int) -> int:

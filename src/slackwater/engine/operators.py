@@ -50,7 +50,7 @@ class AggregateProgram:
         done = aggregate.step(self.spec, fresh, stored, closed, close_to)
         output = done.output
         if self.node.emit_empty and self.owns_all:
-            output = _with_empty(output, self.spec, closed, close_to)
+            output = with_empty(output, self.spec, closed, close_to)
         measured = {"partials": done.complete}
         return StateStep(present(self.node, output), done.keep, done.dropped_rows, measured)
 
@@ -117,9 +117,13 @@ class SortProgram:
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return bounds[0]
 
+    def rows(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """New rows as one table."""
+        return _rows(tables, self.row_schema)
+
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (arrived,) = inputs
-        rows = _rows(arrived.tables, self.row_schema)
+        rows = self.rows(arrived.tables)
         stored = self.state_schema.empty_table()
         if arrived.new > arrived.old:
             stored = state(arrived.old, arrived.new - 1)
@@ -137,7 +141,7 @@ def _rows(arrived: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     )
 
 
-def _with_empty(
+def with_empty(
     output: pa.Table, spec: aggregate.AggregateSpec, closed: int, close_to: int
 ) -> pa.Table:
     """Also the windows without rows: from the first bound on (or the first window with rows, before

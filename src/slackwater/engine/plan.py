@@ -26,11 +26,14 @@ from slackwater.model.node import (
     Late,
     Node,
     Project,
+    SharedPanes,
+    SharedSort,
     Sort,
     Source,
     Union,
 )
 from slackwater.model.render import digest
+from slackwater.model.rewrite import Rewrite
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.window import ByTuple, TimeWindow, is_all_time
 from slackwater.semantics.bounds import topological
@@ -102,12 +105,23 @@ class Operator:
     def columns(self) -> tuple[str, ...]:
         """The progressing column of each input."""
         node = self.node
+        if isinstance(node, SharedPanes):
+            return tuple(r.window.on for _, r in node.readers)
+        if isinstance(node, SharedSort):
+            return tuple(r.on for _, r in node.readers)
         if isinstance(node, Aggregate):
             return (node.window.on,)
         if isinstance(node, Join):
             return node.on
         assert isinstance(node, (Dedup, Sort))
         return (node.on,)
+
+    @property
+    def producers(self) -> tuple[str, ...]:
+        """Names under which its results leave: its own, or those of the operators that share its state."""
+        if isinstance(self.node, SharedPanes | SharedSort):
+            return tuple(n for n, _ in self.node.readers)
+        return (self.id,)
 
 
 @dataclass(frozen=True)
@@ -131,6 +145,12 @@ class Plan:
     levels: tuple[tuple[str, int], ...]
     ansi: bool
     zone: str
+    before: Plan | None = None
+
+    @property
+    def unshared(self) -> Plan:
+        """The plan in which every aggregate is an operator of its own, with its own paths."""
+        return self if self.before is None else self.before
 
     @cached_property
     def top(self) -> int:
@@ -168,27 +188,28 @@ class Plan:
 
 
 def renumber(outputs: Sequence[Output], inputs: Mapping[int, int]) -> list[Output]:
-    """The same outputs with the inputs of their sources renumbered; shared parts stay shared."""
-    done: dict[int, Node] = {}
+    """The same outputs with the inputs of their sources renumbered; shared parts stay shared.
 
-    def rebuilt(node: Node) -> Node:
-        if id(node) not in done:
-            new: Node
-            if isinstance(node, Source):
-                new = replace(node, input=inputs[node.input])
-            elif isinstance(node, Late):
-                source = rebuilt(node.source)
-                assert isinstance(source, Source)
-                new = replace(node, source=source)
-            elif isinstance(node, (Union, Join)):
-                new = replace(node, inputs=tuple(rebuilt(c) for c in node.inputs))
-            else:
-                assert isinstance(node, (Filter, Project, Dedup, Sort, Aggregate))
-                new = replace(node, child=rebuilt(node.child))
-            done[id(node)] = new
-        return done[id(node)]
+    A twin (see `Source.twin`) is named after the first output that reads it, so that it has the same name when
+    the query starts again.
+    """
+    name, taken = "", set[str]()
 
-    return [replace(o, node=rebuilt(o.node)) for o in outputs]
+    def changed(source: Source) -> Source:
+        source = replace(source, input=inputs[source.input])
+        if not source.twin:
+            return source
+        label = f"{source.twin}~{name}"
+        while label in taken:
+            label += "'"
+        taken.add(label)
+        return replace(source, name=label)
+
+    rewrite, found = Rewrite(changed), []
+    for output in outputs:
+        name = output.name
+        found.append(replace(output, node=rewrite(output.node)))
+    return found
 
 
 def build(
@@ -260,10 +281,35 @@ def build(
     for output in outputs:
         on = output.node.times[0].name if output.node.times else ""
         routes(f"out:{output.name}", output.node, on)
-    return Plan(
+    plan = Plan(
         nodes, tuple(names), sources, tuple(operators), tuple(outputs), tuple(paths),
         tuple(level.items()), ansi, zone,
     )  # fmt: skip
+    return _by_window(plan)
+
+
+def _by_window(plan: Plan) -> Plan:
+    """The plan with aggregates over strictly judged streams by window, not by pane."""
+    operators = tuple(
+        replace(op, spec=replace(op.spec, plan="wids"))
+        if op.spec is not None
+        and isinstance(op.spec.window, TimeWindow)
+        and reads_strictly(plan, op)
+        else op
+        for op in plan.operators
+    )
+    return replace(plan, operators=operators)
+
+
+def is_strict(plan: Plan) -> bool:
+    """Whether some source's lateness is judged row by row."""
+    return any(s.strict for source in plan.sources for s in resolve_source(source))
+
+
+def reads_strictly(plan: Plan, operator: Operator) -> bool:
+    """Whether an operator gets rows that say which windows they may enter: a pane could not tell."""
+    strict = {s.name for s in plan.sources if any(r.strict for r in resolve_source(s))}
+    return any(path.producer in strict for path in plan.paths_to(operator.id))
 
 
 def has_patterns(sources: Sequence[Source]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -55,7 +55,8 @@ class StateStep:
     ``output`` may be an iterator, so that a large result need not be in memory at once; ``keep`` is read after
     it is exhausted. Of a part in ``rewritten``, ``keep`` holds all rows that are still needed, not just the new.
     ``ledger`` is control state for the manifest; ``hold`` then says what may be promised of each input.
-    ``low_tables`` are those of the operator that hold entries after the batch.
+    ``low_tables`` are those of the operator that hold entries after the batch. ``readers`` are results under other
+    names than the operator's own, where several share its state.
     """
 
     output: pa.Table | Iterable[pa.Table]
@@ -66,6 +67,7 @@ class StateStep:
     ledger: Mapping[str, Any] | None = None
     hold: tuple[int, ...] = ()
     low_tables: Sequence[Run] | None = None
+    readers: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @property
     def kept(self) -> Mapping[str, pa.Table]:
@@ -76,6 +78,12 @@ class StateStep:
     def tables(self) -> Iterable[pa.Table]:
         """The results, in pieces."""
         return [self.output] if isinstance(self.output, pa.Table) else self.output
+
+    def results(self, name: str) -> Iterator[tuple[str, pa.Table]]:
+        """The results in pieces, each with its producer; the operator is called ``name``."""
+        for table in self.tables:
+            yield name, table
+        yield from self.readers.items()
 
 
 class Program(Protocol):

@@ -121,7 +121,7 @@ class Punctuation:
         w = node.window
         closed = np.where(ends > START, (ends - w.origin) // w.slide - 1, START)
         closed = np.where(ends >= END, END, closed)
-        return np.asarray(windows_missed(ticks + moved, closed, w))  # type: ignore[arg-type]
+        return np.asarray(windows_missed(ticks + moved, closed, w))
 
 
 def column_origin(node: Node, column: str, source: Source) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
+from slackwater.engine.quality_record import quality_record
 from slackwater.model.node import Source
 from slackwater.model.time import TimeColumn, iso
 from slackwater.semantics.bounds import END, START
@@ -30,7 +31,10 @@ def progress_record(
     plan = query.plan
     summaries = next(d["progress"]["summaries"] for d in found if "progress" in d)
     streams = {
-        s.name: _stream(s, SourceState.from_json(done.sources[s.name]), summaries[s.name])
+        s.name: {
+            **_stream(s, SourceState.from_json(done.sources[s.name]), summaries[s.name]),
+            **quality_record(plan, s, done.sources[s.name].get("quality", {})),
+        }
         for s in plan.sources
     }
     operators = {op.id: _operator(query, op.id, done, found) for op in plan.operators}
@@ -42,7 +46,9 @@ def progress_record(
         }
         for name in query.sinks
     }
-    rows = sum(s["numInputRows"] for s in streams.values())
+    # Streams that differ in slack alone read the same rows.
+    alike = {(s.input, s.twin or s.name): s.name for s in plan.sources}
+    rows = sum(streams[name]["numInputRows"] for name in alike.values())
     return {
         "batchId": done.batch,
         "ordinal": done.ordinal,
@@ -129,7 +135,7 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
     operator = query.plan.operator(id)
     assert operator is not None
     states = [d["operators"][id] for d in found if id in d["operators"]]
-    runs = {r.name: r for g in done.runs.get(id, []) for r in g}
+    runs = {r.name: r for g in [*done.runs.get(id, []), done.tables.get(id, [])] for r in g}
     bounds = done.bounds.get(id, {})
     return {
         "kind": type(operator.node).__name__,
@@ -148,11 +154,25 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
             "peakBytes": done.statistics[id]["peakBytes"],
         },
         "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
+        **_readers(states),
         **_groups(states),
         **_held(states),
         **_low(states),
         **_join(states),
+        **_recall(done.statistics[id]),
     }
+
+
+def _recall(known: dict[str, Any]) -> dict[str, Any]:
+    """How a join keeps its target for recall: the slack, what is needed and expected of it, what was measured."""
+    names = ("slack", "needed", "expected", "estimated")
+    return {"recall": {n: known["recall"][n] for n in names}} if "recall" in known else {}
+
+
+def _readers(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Results of each aggregate that shares an operator's state, over all tasks."""
+    found = [s["readers"] for s in states if "readers" in s]
+    return {"readers": {k: sum(f[k] for f in found) for k in found[0]}} if found else {}
 
 
 def _groups(states: list[dict[str, Any]]) -> dict[str, Any]:
@@ -186,14 +206,18 @@ def _join(states: list[dict[str, Any]]) -> dict[str, Any]:
         name: sum(sum(f[key]) if isinstance(f[key], list) else f[key] for f in found)
         for name, key in JOIN_FIGURES.items()
     }
-    return {
-        "join": {**total, "owedAgeMs": max(f["owed_age"] for f in found) // 1000, "passes": passes}
+    sides = {
+        name: [sum(f[key][side] for f in found) for side in (0, 1)]
+        for name, key in JOIN_SIDES.items()
     }
+    age = max(f["owed_age"] for f in found) // 1000
+    return {"join": {**total, **sides, "owedAgeMs": age, "passes": passes}}
 
 
 JOIN_FIGURES = {
     "owedRows": "owed_rows", "owedBytes": "owed_bytes", "delayedResults": "delayed_results",
     "overdueRows": "overdue_rows", "residentBytes": "resident_bytes", "blocks": "blocks",
     "productiveBlocks": "productive_blocks", "readBytes": "read_bytes", "reads": "reads",
-    "seeks": "seeks", "writtenBytes": "written_bytes",
+    "seeks": "seeks", "writtenBytes": "written_bytes", "promoted": "promoted", "evicted": "evicted",
 }  # fmt: skip
+JOIN_SIDES = {"frequency": "frequency", "worth": "worth", "residentBySide": "resident_bytes"}

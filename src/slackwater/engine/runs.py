@@ -82,6 +82,8 @@ def read_runs(
 ) -> pa.Table:
     """All rows of several runs in the range of buckets."""
     tables = [read_run(folder, r, buckets) for r in runs]
+    # A run may have columns that no operator needs any more: of an aggregate that shared it and is gone.
+    tables = [t if len(t.column_names) == len(schema) else t.select(schema.names) for t in tables]
     return pa.concat_tables([schema.empty_table(), *tables])
 
 

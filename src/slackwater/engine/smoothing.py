@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.low_table import Drained, Told, drain, rule_of
+from slackwater.engine.low_table import Drained, Told, drain, entries_of, rule_of
 from slackwater.engine.operators import AggregateProgram
 from slackwater.engine.plan import Operator, has_patterns
 from slackwater.engine.present import present
@@ -133,7 +133,7 @@ class SmoothProgram(AggregateProgram):
                 "arrived": sum(t[2] for t in self.told) if first else 0,
                 "sent": sum(t[3] for t in self.told) if first else 0,
                 "drained": waiting.rows.num_rows,
-                "entries": sum(r.rows for r in waiting.tables) if first else 0,
+                "entries": sum(entries_of(t) for t in waiting.tables) if first else 0,
             }
         }
 

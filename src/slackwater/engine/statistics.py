@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.engine.manifest import Manifest, Run
-from slackwater.engine.plan import Operator, Plan, can_adapt, has_patterns
+from slackwater.engine.plan import Operator, Plan, can_adapt, has_patterns, reads_strictly
 from slackwater.kernels.adaptive import sizes_of, unit
 from slackwater.model.node import Aggregate
 from slackwater.model.window import TimeWindow
@@ -77,6 +77,9 @@ def _rows(
         if path.producer in summaries:
             rows += int(summaries[path.producer].get("rows", 0))
         rows += sum(d["operators"].get(path.producer, {}).get("out", 0) for d in found)
+        # Of aggregates that share their state, each is a producer, but not an operator.
+        done = [state for d in found for state in d["operators"].values()]
+        rows += sum(state.get("readers", {}).get(path.producer, 0) for state in done)
     return rows
 
 
@@ -121,7 +124,8 @@ def settled(plan: Plan, wanted: str, stored: Mapping[str, str], last: Manifest |
     patterns = has_patterns(plan.sources)
     for operator in plan.operators:
         best = choice(operator, {} if last is None else last.statistics)
-        if best is not None and operator.spec is not None:
+        fixed = reads_strictly(plan, operator)
+        if best is not None and operator.spec is not None and not fixed:
             kept = holds_state(operator.id, last) and operator.id in stored
             chosen: Any = stored[operator.id] if kept else best.plan
             if keeps_rows(chosen) and patterns:

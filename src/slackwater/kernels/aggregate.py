@@ -159,13 +159,16 @@ def partial_select(
     time_sql: str,
     relation_sql: str,
     extra: Sequence[tuple[str, str]] = (),
+    floor: str | None = None,
 ) -> str:
     """SQL of the column engine that pre-aggregates a relation; feed its result to ``partials``.
 
     ``time_sql`` is a BIGINT expression of ticks that is not null; ``extra`` are further group columns
-    as (name, expression). Rows that belong to no window vanish.
+    as (name, expression); ``floor`` (plan "wids" only) is an expression of the first window that a row may
+    enter. Rows that belong to no window vanish.
     """
     relation = relation_sql
+    assert floor is None or spec.plan == "wids"
     if spec.plan in ("ticks", "sessions", "custom"):
         pane, where = f"({time_sql})", ""
     elif isinstance(spec.window, Landmark):
@@ -176,6 +179,7 @@ def partial_select(
         ticks = f"(({time_sql}) - {_int(window.origin)})"
         low = _floor(ticks, window.slide)
         high = _floor(f"({ticks} + {_int(window.range)})", window.slide)
+        low = low if floor is None else f"greatest({low}, {floor})"
         relation = (
             f"(SELECT *, unnest(range({low}, {high})) AS {quote('_pane')} FROM {relation_sql})"
         )

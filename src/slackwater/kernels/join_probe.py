@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.kernels.band_join import Ints, key_codes, places_of, spans_within
-from slackwater.kernels.buckets import Column, flat, hash_of
+from slackwater.kernels.buckets import flat, hash_of
 from slackwater.kernels.join import BUCKET, TIME, JoinSpec, Predicate, column_name, output_schema
 from slackwater.semantics.join import partners
 from slackwater.semantics.limits import START
@@ -24,6 +24,7 @@ CODE, CODE_BITS = "_code", 63
 """Stored with each row: its key's hash, >= 0, and how many bits it has."""
 
 _LEAST_PAIRS = 256
+_WIDE_PIECES = 4
 
 Flags = npt.NDArray[np.bool_]
 
@@ -43,24 +44,54 @@ class Pairs(NamedTuple):
     other: Ints
 
 
-class Rows:
-    """Rows of a side, maybe in pieces, with what a join asks of them again and again at hand."""
+class Pieces:
+    """A column in a few pieces: one would need twice the memory while it is made."""
 
-    def __init__(self, columns: Mapping[str, Column], times: Ints) -> None:
+    def __init__(self, parts: list[pa.Array], most: int = 1) -> None:
+        """Takes the parts out of the list as it goes."""
+        share = -(-sum(map(len, parts)) // most)
+        self._pieces: list[pa.Array] = []
+        parts.reverse()
+        while parts:
+            some = [parts.pop()]
+            while parts and sum(map(len, some)) + len(parts[-1]) <= share:
+                some.append(parts.pop())
+            self._pieces.append(pa.concat_arrays(some))
+        self._ends = np.cumsum([len(p) for p in self._pieces])
+
+    def take(self, rows: Ints) -> pa.Array:
+        """The values of these rows."""
+        if len(self._pieces) == 1:
+            return self._pieces[0].take(pa.array(rows))
+        owner = np.searchsorted(self._ends, rows, side="right")
+        order = np.argsort(owner, kind="stable")
+        cuts = np.searchsorted(owner[order], np.arange(1, len(self._pieces)))
+        taken = []
+        for i, at in enumerate(np.split(rows[order], cuts)):
+            first = int(self._ends[i]) - len(self._pieces[i])
+            taken.append(self._pieces[i].take(pa.array(at - first)))
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays(taken).take(pa.array(back))
+
+
+class Rows:
+    """Rows of a side with what a join asks of them again and again at hand."""
+
+    def __init__(self, columns: Mapping[str, Pieces], times: Ints) -> None:
         self.columns, self.times = columns, times
 
     @classmethod
     def of(cls, tables: Sequence[pa.Table], names: Sequence[str]) -> Rows:
-        """The rows of some tables one after the other; what they hold is not copied, but for the times."""
-        columns = {
-            n: pa.chunked_array([c for t in tables for c in t.column(n).chunks]) for n in names
-        }
+        """The rows of some tables one after the other."""
+        columns = {n: Pieces([c for t in tables for c in t.column(n).chunks]) for n in names}
         return cls(columns, np.concatenate([ints(t, TIME) for t in tables]))
 
 
 def ints(table: pa.Table, name: str) -> Ints:
     """A column of integers without nulls as an array."""
-    return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False))
+    found: Ints = flat(table.column(name)).to_numpy(zero_copy_only=False)
+    return found
 
 
 def with_codes(spec: JoinSpec, side: int, table: pa.Table) -> pa.Table:
@@ -121,9 +152,8 @@ class Joiner:
         """
         taken: list[dict[str, Any]] = [{TIME: pa.array(t)} for t in times]
         for i, (side, rows) in enumerate(zip(sides, at)):
-            places = pa.array(rows)
             for name in self.needed[i]:
-                taken[i][name] = flat(side.columns[name].take(places))
+                taken[i][name] = side.columns[name].take(rows)
         latest = pa.array(np.maximum(*times))
         columns = [taken[i][own] for i, own in self._origins]
         output = pa.table([*columns, latest], schema=self.schema)
@@ -189,7 +219,7 @@ class Probe:
             times.append(np.array(ints(table, TIME)))
             for name, parts in kept.items():
                 # A copy, or else the whole block that it was read with would stay.
-                parts.append(pa.concat_arrays(table.column(name).chunks))
+                parts.append(table.column(name).combine_chunks())
             del table
         self._codes: Ints = np.concatenate(codes)
         self._times: Ints = np.concatenate(times)
@@ -198,10 +228,10 @@ class Probe:
         self._codes, self._times = self._codes[order], self._times[order]
         # Half the size if it can be, as it stays.
         self._order: Ints = order if len(order) >> 31 else order.astype(np.int32)
-        self._rows = Rows({n: _together(kept.pop(n)) for n in list(kept)}, self._times)
+        self._rows = Rows({n: _pieces(parts) for n, parts in kept.items()}, self._times)
         self._width = size / max(1, len(order))
         # Most rows of a window meet nothing: by the first bits of their code most of these are told at once.
-        bits = max(10, (2 * len(order)).bit_length())
+        bits = max(10, (4 * len(order)).bit_length())
         self._shift = np.int64(CODE_BITS - bits)
         self._seen = np.zeros(1 << bits, dtype=np.bool_)
         self._seen[self._codes >> self._shift] = True
@@ -223,6 +253,8 @@ class Probe:
         all own rows, or one for each) do not.
         """
         spec, side = self._joiner.spec, self._side
+        if not len(self):
+            return
         rows, start, end = self._lookup(np.concatenate([ints(t, CODE) for t in tables]))
         if not len(rows):
             return
@@ -267,11 +299,10 @@ class Probe:
         return rows, start, end
 
 
-def _together(parts: list[pa.Array]) -> Column:
-    """Parts of a column as one. Wide ones stay apart, since a copy would take too much memory for a moment."""
+def _pieces(parts: list[pa.Array]) -> Pieces:
     kind = parts[0].type
     narrow = pa.types.is_primitive(kind) and kind.bit_width <= 64
-    return pa.concat_arrays(parts) if narrow else pa.chunked_array(parts)
+    return Pieces(parts, 1 if narrow else _WIDE_PIECES)
 
 
 def code_time_order(codes: Ints, times: Ints) -> Ints:

@@ -46,6 +46,9 @@ from slackwater.semantics.limits import START
 
 __all__ = ["Batch", "Done", "Emit", "Stats", "spill_step"]
 
+_LEAST_RESULTS = 1 << 20
+"""Bytes of results that leave together, however little memory there is: each chunk has its cost."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -116,7 +119,7 @@ class _Work:
         self.spec, self.ledger, self.store = spec, ledger, store
         self.batch, self.policy, self.rules = batch, policy, rules
         rows = [plain(s) for s in schemas]
-        self.joiner = Joiner(spec, rows, predicate, areas(policy.memory).chunk)
+        self.joiner = Joiner(spec, rows, predicate, areas(policy.memory).cluster)
         stored = [s.append(pa.field(CODE, pa.int64())) for s in rows]
         self.house = Residence(ledger, store, stored, policy)
         self.areas = self.house.areas
@@ -125,7 +128,7 @@ class _Work:
             Marks(store, side, self.areas.block) if side in outer else None for side in (0, 1)
         ]
         self.first_new = tuple(ledger.numbers)
-        self.results = Results(emit, spec.max_pairs, self.areas.chunk)
+        self.results = Results(emit, spec.max_pairs, max(self.areas.chunk, _LEAST_RESULTS))
         self.stats = Stats()
         self.before = replace(store.counts)
         self.pass_bytes = 0

@@ -13,7 +13,8 @@ class Stats:
     """Figures of one batch; pairs of numbers are (left, right), sizes are bytes, ages microseconds.
 
     ``owed`` is the backlog: rows that have yet to meet a part of the other side. ``overdue`` rows paid their debt
-    only when they would have been gone otherwise. ``delayed`` results came from passes.
+    only when they would have been gone otherwise. ``delayed`` results came from passes. What steers the division of
+    memory: ``frequency`` is the bytes that arrive per batch, ``worth`` the results that blocks have given, both faded.
     """
 
     arrived_rows: list[int] = field(default_factory=lambda: [0, 0])
@@ -26,6 +27,8 @@ class Stats:
     owed_bytes: list[int] = field(default_factory=lambda: [0, 0])
     owed_age: int = 0
     resident_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    frequency: list[int] = field(default_factory=lambda: [0, 0])
+    worth: list[int] = field(default_factory=lambda: [0, 0])
     productive_blocks: int = 0
     blocks: list[int] = field(default_factory=lambda: [0, 0])
     state_bytes: int = 0
@@ -45,6 +48,8 @@ def sum_up(stats: Stats, ledger: Ledger, counts: Counts, before: Counts, now: in
         stats.owed_rows[side] = sum(d.rows for d in ledger.debts[side])
         stats.owed_bytes[side] = sum(d.bytes for d in ledger.debts[side])
         stats.blocks[side] = len(ledger.blocks[side])
+        stats.frequency[side] = round(ledger.frequency[side])
+        stats.worth[side] = round(sum(b.worth for b in ledger.blocks[side]))
         stats.resident_bytes[side] = sum(b.bytes for b in ledger.blocks[side] if b.place != "disk")
     since = [d.since for ds in ledger.debts for d in ds]
     stats.owed_age = now - min(since) if since else 0

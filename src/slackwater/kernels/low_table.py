@@ -21,7 +21,7 @@ import pyarrow as pa
 from slackwater.kernels import aggregate
 from slackwater.kernels import partials as states
 from slackwater.kernels.aggregate import AggregateSpec, ints
-from slackwater.kernels.buckets import flat, hash_of
+from slackwater.kernels.buckets import Words, flat, hash_of
 from slackwater.kernels.order import group_codes, stable_order
 from slackwater.semantics.limits import START
 from slackwater.semantics.low_table import LowTable, old_to_send
@@ -30,6 +30,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 SLOT = "_slot"
+MOST_CHUNKS = 8
 
 
 class LowState(NamedTuple):
@@ -63,6 +64,14 @@ class _Met(NamedTuple):
     tie: Ints
 
 
+class _Arrived(NamedTuple):
+    """``entries`` after newcomers took their slots; ``displaced`` old ones and ``pushed`` others have left."""
+
+    entries: pa.Table
+    displaced: pa.Table
+    pushed: pa.Table
+
+
 def entries_schema(spec: AggregateSpec) -> pa.Schema:
     """Columns of the entries."""
     return aggregate.partials_schema(spec).append(pa.field(SLOT, pa.int32()))
@@ -82,16 +91,17 @@ def step(
 ) -> LowStep:
     """Take new partials in, and send on what they push out; panes below ``open_pane`` are old."""
     arrivals = sum(t.num_rows for t in new)
-    met = _meet(spec, state.entries, new, rule)
-    at = np.full(rule.size, -1, np.int64)
-    at[met.slot[met.resident]] = np.flatnonzero(met.resident)
-    out = _placed(met, at, rule)
+    done = _arrive(spec, state.entries, new, rule)
     count, carry = old_to_send(state.carry, arrivals, rule.every)
-    old = _next_old(met, at, open_pane, state.position, count)
-    position = int(old[-1]) if len(old) else state.position
-    out = np.concatenate([out, at[old]])
-    at[old] = -1
-    return LowStep(LowState(_kept(met, at), carry, position), _sent(spec, met, out), len(old))
+    old = _old(done.entries, open_pane, rule) if count else np.empty(0, np.int64)
+    slots = ints(done.entries, SLOT)
+    # The search goes on after the slot where it stopped, round the table.
+    after = int(np.searchsorted(slots[old], state.position, side="right"))
+    old = np.roll(old, -after)[:count]
+    position = int(slots[old[-1]]) if len(old) else state.position
+    flushed, entries = _parted(done.entries, old)
+    sent = _together(spec, [done.pushed, flushed])
+    return LowStep(LowState(entries, carry, position), sent, len(old))
 
 
 def ordered_step(
@@ -108,51 +118,36 @@ def ordered_step(
         done = _ordered_window(spec, state, fresh, rule, int(pane))
         state, flushed = done.state, flushed + done.flushed
         sent.append(done.sent)
-    return LowStep(
-        state, pa.concat_tables([aggregate.partials_schema(spec).empty_table(), *sent]), flushed
-    )
+    return LowStep(state, _together(spec, sent), flushed)
 
 
 def _ordered_window(
     spec: AggregateSpec, state: LowState, new: Sequence[pa.Table], rule: LowTable, pane: int
 ) -> LowStep:
-    before, position = state.window, state.position
-    met = _meet(spec, state.entries, new, rule)
-    at = np.full(rule.size, -1, np.int64)
-    at[met.slot[met.resident]] = np.flatnonzero(met.resident)
-    out: list[Ints] = []
+    entries, _, position, before = state
+    out: list[pa.Table] = []
     if pane > before:
         # What is old now is two windows old: it cannot wait for a third.
-        stale = _old(met, at, before)
-        out.append(at[stale])
-        at[stale] = -1
+        stale, entries = _parted(entries, _old(entries, before, rule))
+        out.append(stale)
         position = 0
     # One step of the search per arrival; each stops at an old entry, or the end of the table.
     arrivals = sum(t.num_rows for t in new)
-    old = _old(met, at, pane)
-    ahead = old[old >= position][:arrivals]
-    position = int(ahead[-1]) + 1 if len(ahead) == arrivals else rule.size
-    out.append(at[ahead])
-    at[ahead] = -1
-    flushed = sum(len(o) for o in out)
-    # Newcomers take free slots and those of old entries first.
-    old = _old(met, at, pane)
-    free = at.copy()
-    free[old] = -1
-    pushed = _placed(met, free, rule)
-    if len(pushed):  # a collision within the window: all old ones go first
-        flushed += len(old)
-        out += [at[old], pushed]
-        at, position = free, rule.size
-    else:
-        out.append(at[old[free[old] >= 0]])
-        at = np.where(free >= 0, free, at)
-    window = max(before, pane)
-    return LowStep(
-        LowState(_kept(met, at), 0, position, window),
-        _sent(spec, met, np.concatenate(out)),
-        flushed,
-    )
+    old = _old(entries, pane, rule)
+    slots = ints(entries, SLOT)[old]
+    ahead = np.flatnonzero(slots >= position)[:arrivals]
+    position = int(slots[ahead[-1]]) + 1 if len(ahead) == arrivals else rule.size
+    gone, entries = _parted(entries, old[ahead])
+    flushed = sum(t.num_rows for t in out) + gone.num_rows
+    done = _arrive(spec, entries, new, rule, old_below=pane)
+    entries = done.entries
+    out += [gone, done.displaced]
+    if done.pushed.num_rows:  # a collision within the window: all old ones go first
+        rest, entries = _parted(entries, _old(entries, pane, rule))
+        flushed += rest.num_rows
+        out += [rest, done.pushed]
+        position = rule.size
+    return LowStep(LowState(entries, 0, position, max(before, pane)), _together(spec, out), flushed)
 
 
 def below(entries: pa.Table, pane: int) -> tuple[pa.Table, pa.Table]:
@@ -161,15 +156,57 @@ def below(entries: pa.Table, pane: int) -> tuple[pa.Table, pa.Table]:
     return entries.filter(pa.array(old)), entries.filter(pa.array(~old))
 
 
-def _meet(spec: AggregateSpec, entries: pa.Table, new: Sequence[pa.Table], rule: LowTable) -> _Met:
+def _arrive(
+    spec: AggregateSpec,
+    entries: pa.Table,
+    new: Sequence[pa.Table],
+    rule: LowTable,
+    old_below: int = START,
+) -> _Arrived:
+    """Merge newcomers with their entries, or give them a slot. Entries of panes below ``old_below`` give way like none."""
     schema = aggregate.partials_schema(spec)
-    table = pa.concat_tables(
-        [entries.select(schema.names), *(t.select(schema.names).cast(schema) for t in new)]
+    fresh = pa.concat_tables(
+        [schema.empty_table(), *(t.select(schema.names).cast(schema) for t in new)]
     )
+    hashes = hash_of([fresh.column(c) for c in spec.key_names], rows=fresh.num_rows)
+    home = (hashes % np.uint64(rule.size)).astype(np.int64)
+    # Entries whose slot nobody asks for are not even looked at.
+    asked = np.zeros(rule.size, np.bool_)
+    asked[home] = True
+    if rule.probe:
+        asked[home ^ 1] = True
+    near, far = _parted(entries, np.flatnonzero(asked[ints(entries, SLOT)]))
+    met = _meet(spec, near, fresh, home, hashes)
+    at = np.full(rule.size, -1, np.int64)
+    at[met.slot[met.resident]] = np.flatnonzero(met.resident)
+    old = np.flatnonzero(at >= 0)
+    old = old[met.pane[at[old]] < old_below]
+    waiting = at[old]
+    at[old] = -1
+    pushed = _placed(met, at, rule)
+    taken = at[old] >= 0
+    at[old] = np.where(taken, at[old], waiting)
+    slots = np.flatnonzero(at >= 0)
+    kept = met.table.take(pa.array(at[slots]))
+    kept = kept.append_column(pa.field(SLOT, pa.int32()), pa.array(slots.astype(np.int32)))
+    entries = pa.concat_tables([far, kept])
+    if entries.column(0).num_chunks > MOST_CHUNKS:
+        entries = entries.combine_chunks()
+    return _Arrived(
+        entries,
+        met.table.take(pa.array(waiting[taken])),
+        met.table.take(pa.array(pushed)),
+    )
+
+
+def _meet(
+    spec: AggregateSpec, entries: pa.Table, fresh: pa.Table, home: Ints, hashes: Words
+) -> _Met:
+    schema = fresh.schema
+    table = pa.concat_tables([entries.select(schema.names), fresh])
     here, n = entries.num_rows, table.num_rows
-    hashes = hash_of([table.column(c) for c in spec.key_names], rows=n)
-    slot = (hashes % np.uint64(rule.size)).astype(np.int64)
-    slot[:here] = ints(entries, SLOT)
+    slot = np.concatenate([ints(entries, SLOT).astype(np.int64), home])
+    tie = np.concatenate([np.zeros(here, np.int64), hashes.view(np.int64)])
     codes = group_codes(
         [*(_identity(table.column(c)) for c in spec.key_names), ints(table, "_pane")], n
     )
@@ -184,13 +221,7 @@ def _meet(spec: AggregateSpec, entries: pa.Table, new: Sequence[pa.Table], rule:
         table = pa.table([*groups.columns, *merged.columns], schema=schema)
     else:
         table = table.take(pa.array(order))
-    return _Met(
-        table,
-        ints(table, "_pane"),
-        slot[firsts],
-        np.asarray(firsts < here),
-        hashes[firsts].view(np.int64),
-    )
+    return _Met(table, ints(table, "_pane"), slot[firsts], np.asarray(firsts < here), tie[firsts])
 
 
 def _identity(column: pa.ChunkedArray) -> pa.Array | Ints:
@@ -231,26 +262,23 @@ def _placed(met: _Met, at: Ints, rule: LowTable) -> Ints:
     return gone[gone >= 0]
 
 
-def _old(met: _Met, at: Ints, pane: int) -> Ints:
-    """The slots whose entries are of panes below ``pane``."""
-    slots = np.flatnonzero(at >= 0)
-    return np.asarray(slots[met.pane[at[slots]] < pane])
+def _old(entries: pa.Table, pane: int, rule: LowTable) -> Ints:
+    """The rows of entries of panes below ``pane``, by slot."""
+    rows = np.flatnonzero(ints(entries, "_pane") < pane)
+    at = np.full(rule.size, -1, np.int64)  # quicker than to sort them
+    at[ints(entries, SLOT)[rows]] = rows
+    return np.asarray(at[at >= 0])
 
 
-def _next_old(met: _Met, at: Ints, open_pane: int, position: int, count: int) -> Ints:
-    """The slots of the next ``count`` old entries after ``position``, round the table."""
-    if not count:
-        return np.empty(0, np.int64)
-    old = _old(met, at, open_pane)
-    return np.roll(old, -int(np.searchsorted(old, position, side="right")))[:count]
+def _parted(entries: pa.Table, rows: Ints) -> tuple[pa.Table, pa.Table]:
+    """The ``rows`` of a table in this order, and the others."""
+    if not len(rows):
+        return entries.slice(0, 0), entries
+    stay = np.ones(entries.num_rows, np.bool_)
+    stay[rows] = False
+    return entries.take(pa.array(rows)), entries.filter(pa.array(stay))
 
 
-def _kept(met: _Met, at: Ints) -> pa.Table:
-    slots = np.flatnonzero(at >= 0)
-    return met.table.take(pa.array(at[slots])).append_column(
-        pa.field(SLOT, pa.int32()), pa.array(slots.astype(np.int32))
-    )
-
-
-def _sent(spec: AggregateSpec, met: _Met, rows: Ints) -> pa.Table:
-    return met.table.take(pa.array(rows)) if len(rows) else met.table.slice(0, 0)
+def _together(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
+    schema = aggregate.partials_schema(spec)
+    return pa.concat_tables([schema.empty_table(), *(t.select(schema.names) for t in tables)])

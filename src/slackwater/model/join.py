@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from slackwater.model.window import TimeWindow
 
@@ -39,6 +40,23 @@ class Reach:
     """
 
     ticks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A further condition on joined rows as a function: Arrow columns in, an array of booleans out.
+
+    ``columns`` are the result's columns that it takes, in order; none: it takes one table of all. The ``version``
+    tells two functions apart; the functions themselves do not take part in comparisons.
+    """
+
+    name: str
+    version: str
+    columns: tuple[str, ...]
+    function: Callable[..., Any] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"function {self.name}@{self.version}({', '.join(self.columns) or 'all columns'})"
 
 
 Within: TypeAlias = Band | Tumbling | Reach

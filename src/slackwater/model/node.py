@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slackwater.model.aggregate import Primitive
-from slackwater.model.join import How, Within
+from slackwater.model.join import Condition, How, Within
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
@@ -44,7 +44,8 @@ class Source(Node):
     """A stream at the edge. ``input`` is the index of the DataFrame or split source it reads.
 
     ``policies`` go with ``times`` one by one. ``order`` gives arrival order, ``partition`` the source's
-    partition; ``partitions`` is how many must speak first, or their names.
+    partition; ``partitions`` is how many must speak first, or their names. ``twin`` is the stream that this one differs
+    from in its policies alone: a consumer of that stream has a slack of its own.
     """
 
     name: str = ""
@@ -56,6 +57,7 @@ class Source(Node):
     partitions: int | tuple[str, ...] | None = None
     end_of_stream: bool = False
     replay: bool = False
+    twin: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,20 @@ class Sort(Node):
 
 
 @dataclass(frozen=True)
+class SharedSort(Sort):
+    """Rows that wait for several sorts, each with a slack of its own. Made by the planner, not by users.
+
+    Rows come from ``child``, bounds from the child of each of the ``readers``, which are the sorts by name.
+    """
+
+    readers: tuple[tuple[str, Sort], ...] = ()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return tuple(r.child for _, r in self.readers)
+
+
+@dataclass(frozen=True)
 class Aggregate(Node):
     """Aggregates per window and ``keys``.
 
@@ -161,6 +177,21 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True)
+class SharedPanes(Aggregate):
+    """Panes of time that several aggregates over the same rows read. Made by the planner, not by users.
+
+    ``window`` is one pane, ``readers`` are the aggregates by name. Rows come from ``child``, bounds from the child of
+    each reader.
+    """
+
+    readers: tuple[tuple[str, Aggregate], ...] = ()
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return tuple(r.child for _, r in self.readers)
+
+
+@dataclass(frozen=True)
 class Join(Node):
     """Rows of several streams that match.
 
@@ -177,7 +208,7 @@ class Join(Node):
     on: tuple[str, ...] = ()
     within: Within = field(default=None)  # type: ignore[assignment]
     how: How = "inner"
-    where: Expr | None = None
+    where: Expr | Condition | None = None
     outputs: tuple[Named, ...] = ()
     time_names: tuple[str, ...] = ()
     memory: int | None = None

@@ -100,3 +100,90 @@ class Punctuated(Policy):
 
     column: str = ""
     data: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality(Policy):
+    """The bound stays behind the newest time by the least slack with which results are as good as asked for.
+
+    One of three targets: ``error`` (with probability ``confidence`` the relative error of a window's result is at
+    most this; where an aggregate has no error model its windows are complete with that probability), ``coverage``
+    (share of each window's rows that are in it), or ``recall`` of joins ``over`` a stretch of time.
+
+    Parameters
+    ----------
+    method
+        ``"model"``: slack follows from the delays seen; ``"pd"``: a controller steers it by measured quality.
+    strict
+        Lateness is judged row by row in order of arrival, so that results do not depend on how arrivals were cut
+        into batches; needs ``order``.
+    per
+        Whether the error is that of all groups together or of each group's result.
+    granularity
+        The step in which slack is chosen; 10 milliseconds by default.
+    warmup
+        Stream time before slack follows the target; until then it is the largest delay seen. One window by default.
+    limit
+        The most slack there may be.
+    """
+
+    error: float | None = None
+    confidence: float = 0.95
+    coverage: float | None = None
+    recall: float | None = None
+    over: Any = None
+    method: Literal["model", "pd"] = "model"
+    strict: bool = False
+    per: Literal["total", "group"] = "total"
+    granularity: Any = None
+    warmup: Any = None
+    limit: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse targets outside their range."""
+        given = [n for n in ("error", "coverage", "recall") if getattr(self, n) is not None]
+        if len(given) != 1:
+            named = " and ".join(given) or "none of them"
+            raise AnalysisError(
+                "BAD_QUALITY",
+                f"Quality needs exactly one of error=, coverage=, recall=, but has {named}",
+                hint="sw.Quality(error=0.01), sw.Quality(coverage=0.99) or "
+                'sw.Quality(recall=0.95, over="60 seconds")',
+            )
+        _in_range("error", self.error, "above 0 and below 1", lambda v: 0 < v < 1)
+        _in_range("confidence", self.confidence, "above 0 and below 1", lambda v: 0 < v < 1)
+        _in_range("coverage", self.coverage, "above 0 and at most 1", lambda v: 0 < v <= 1)
+        _in_range("recall", self.recall, "above 0 and at most 1", lambda v: 0 < v <= 1)
+        _one_of("method", self.method, ("model", "pd"))
+        _one_of("per", self.per, ("total", "group"))
+        if (self.recall is None) != (self.over is None):
+            raise AnalysisError(
+                "BAD_QUALITY",
+                "recall= and over= go together: recall is measured over a stretch of time",
+                hint='sw.Quality(recall=0.95, over="60 seconds")',
+            )
+
+
+def _in_range(name: str, value: Any, range: str, holds: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not holds(value):
+        raise AnalysisError(
+            "BAD_QUALITY",
+            f"{name}={value!r} of Quality is out of its range: {range}",
+            hint=f"give a share, e.g. {name}={0.01 if name == 'error' else 0.95}",
+            name=name,
+            value=value,
+        )
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        shown = " or ".join(f'{name}="{c}"' for c in choices)
+        raise AnalysisError(
+            "BAD_QUALITY",
+            f"{name}={value!r} of Quality is not known",
+            hint=f"use {shown}",
+            name=name,
+            value=value,
+        )

@@ -18,6 +18,7 @@ from slackwater.model.node import (
     Source,
     Union,
 )
+from slackwater.model.schema import Expr
 from slackwater.model.window import describe_window
 
 
@@ -80,7 +81,8 @@ def _line(node: Node, policies: bool) -> str:
 def _join(node: Join) -> str:
     sides = list(zip(*node.keys, strict=True))
     keys = " and ".join(" = ".join(k.expr.sql for k in pair) for pair in sides) or "any rows"
-    where = "" if node.where is None else f" where {node.where.sql}"
+    test = node.where.sql if isinstance(node.where, Expr) else node.where
+    where = "" if test is None else f" where {test}"
     outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
     times = ", ".join(node.on)
     # How much memory there is may change, but not whether it is bounded: that is another form of state.

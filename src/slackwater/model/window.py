@@ -87,7 +87,7 @@ class CustomWindow:
     starts (inclusive) and ends (exclusive), one per id or, as arrays of two dimensions, several: the pieces
     of a window. ``wids(times)`` gives pairs as two arrays: places in ``times``, and ids.
 
-    The ``name`` tells two types apart; functions do not take part in comparisons. ``shift`` is added to
+    Name and ``version`` tell two types apart; functions do not take part in comparisons. ``shift`` is added to
     times before they reach the functions, and taken from what they answer.
     """
 
@@ -97,6 +97,7 @@ class CustomWindow:
     extent: Callable[[Any], tuple[Any, Any]] = field(compare=False, repr=False)
     wids: Callable[[Any], tuple[Any, Any]] = field(compare=False, repr=False)
     shift: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,4 +150,5 @@ def describe_window(w: Window) -> str:
         return f"range {w.range} by every {w.every} rows over {w.over}{order} on {w.on}"
     if isinstance(w, SessionWindow):
         return f"session gap {w.gap} on {w.on}"
-    return f"custom {w.name} shift {w.shift} on {w.on}"
+    version = f"@{w.version}" if w.version else ""
+    return f"custom {w.name}{version} shift {w.shift} on {w.on}"

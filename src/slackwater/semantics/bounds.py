@@ -145,7 +145,11 @@ def output_bounds(
         return {t.name: result_bound(inputs[0][w.on], w) for t, w in pairs}
     if isinstance(node, Join):
         return _join_bounds(node, [b[on] for b, on in zip(inputs, node.on, strict=True)])
-    if isinstance(node, Filter | Dedup | Sort):
+    if isinstance(node, Sort):
+        # Rows that wait for their turn by one time may be old by another.
+        known = {t.name: inputs[0][t.name] for t in node.times}
+        return {n: v if n == node.on or v >= END else START for n, v in known.items()}
+    if isinstance(node, Filter | Dedup):
         return {t.name: inputs[0][t.name] for t in node.times}
     raise AnalysisError(
         "UNKNOWN_OPERATOR",

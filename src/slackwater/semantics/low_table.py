@@ -44,7 +44,11 @@ def first_open(bound: int, origin: int, size: int) -> int:
 
 
 def due(open_pane: int, per_slide: int, windows: int) -> int:
-    """Panes below this may stay no longer, when ``open_pane`` is the first that is not finished."""
+    """Panes below this may stay no longer, when ``open_pane`` is the first that is not finished.
+
+    >>> due(30, 3, 2)
+    24
+    """
     if open_pane <= START or open_pane >= END:
         return open_pane
     return max(START, open_pane - windows * per_slide)

@@ -100,7 +100,8 @@ class SourceState:
 
     ``since`` is the first clock reading, from which partitions that never spoke are idle.
     ``orders`` is the greatest order seen by partition. ``patterns`` is what punctuation says of the whole
-    source beyond its bounds, ``said`` what each partition said of itself.
+    source beyond its bounds, ``said`` what each partition said of itself. ``quality`` is by time column: the
+    ``slack`` in force (None: not known yet) and all that the next one depends on.
     """
 
     columns: Mapping[str, ColumnState] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class SourceState:
     orders: Mapping[str, Order] = field(default_factory=dict)
     patterns: Patterns = ()
     said: Mapping[str, Patterns] = field(default_factory=dict)
+    quality: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -118,7 +120,8 @@ class SourceState:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
-        json: dict[str, Any] = asdict(replace(self, patterns=(), said={}))
+        json: dict[str, Any] = asdict(replace(self, patterns=(), said={}, quality={}))
+        json["quality"] = dict(self.quality)
         json["patterns"] = [p.to_json() for p in self.patterns]
         json["said"] = {name: [p.to_json() for p in ps] for name, ps in self.said.items()}
         return json
@@ -182,11 +185,19 @@ def advance(
     """
     since = state.since if state.since is not None else now
     columns: dict[str, ColumnState] = {}
+    quality = dict(state.quality)
     for s in settings:
         before = state.columns[s.column]
         partitions = dict(before.partitions)
+        slack = state.quality.get(s.column, {}).get("slack")
+        judged = _judged(summary, s.column)
+        if judged is not None:
+            quality[s.column] = judged
         for name, part in summary.columns.get(s.column, {}).items():
-            partitions[name] = _advance_partition(s, partitions.get(name), part, now)
+            after_rows = _advance_partition(s, partitions.get(name), part, now, slack)
+            if judged is not None:
+                after_rows = replace(after_rows, bound=judged["bound"])
+            partitions[name] = after_rows
         _check_count(source, len(partitions))
         after = replace(
             before,
@@ -197,7 +208,8 @@ def advance(
         if ended or before.bound >= END:
             columns[s.column] = replace(after, bound=END, holder=None)
         else:
-            columns[s.column] = _advance_column(source, s, after, since, now, backlog)
+            own = slack if s.kind == "quality" else None
+            columns[s.column] = _advance_column(source, s, after, since, now, backlog, own)
     orders = dict(state.orders)
     for partition, order in summary.orders.items():
         orders[partition] = max(orders.get(partition, order), order)
@@ -210,7 +222,14 @@ def advance(
         orders,
         patterns,
         said,
+        quality,
     )
+
+
+def _judged(summary: SourceSummary, column: str) -> dict[str, Any] | None:
+    """What a task that judges rows one by one found of a column."""
+    found = summary.quality.get(column)
+    return None if found is None or found.judged is None else dict(found.judged)
 
 
 def raised(state: SourceState, bounds: Mapping[str, int]) -> SourceState:
@@ -223,7 +242,11 @@ def raised(state: SourceState, bounds: Mapping[str, int]) -> SourceState:
 
 
 def _advance_partition(
-    s: Settings, before: PartitionState | None, part: PartitionSummary, now: int | None
+    s: Settings,
+    before: PartitionState | None,
+    part: PartitionSummary,
+    now: int | None,
+    slack: int | None = None,
 ) -> PartitionState:
     """One partition after a batch in which it spoke: its own bound, by the policy."""
     before = before or PartitionState()
@@ -245,6 +268,8 @@ def _advance_partition(
         bound = None if hi is None else hi - s.delay
     elif s.kind == "ordered":
         bound = hi
+    elif s.kind == "quality":
+        bound = None if hi is None or slack is None or s.strict else hi - slack
     elif s.kind == "latency":
         bound = None  # rows say nothing: see _advance_column
     elif s.kind == "punctuated":
@@ -275,6 +300,7 @@ def _advance_column(
     since: int | None,
     now: int | None,
     backlog: bool,
+    slack: int | None = None,
 ) -> ColumnState:
     """The source's bound from its partitions'."""
     if s.kind == "latency":
@@ -315,7 +341,7 @@ def _advance_column(
         bound = max(bound, taking_part[holder].bound)
     elif (clock := None if now is None else s.ticks(now)) is not None:
         # All are idle: the bound follows the clock, as far behind it as rows may be.
-        own = column.delay[0] if s.kind == "max_delay" else s.delay
+        own = column.delay[0] if s.kind == "max_delay" else slack or s.delay
         reach = shift(clock, -_ceil_ticks(s) - own)
         bound = max(bound, aligned(reach, s.step) if s.step else reach)
     # Names in a fixed order, so that tasks and driver agree to the byte.

@@ -16,10 +16,15 @@ from slackwater.model.policy import (
     Ordered,
     Policy,
     Punctuated,
+    Quality,
 )
 from slackwater.model.time import TimeColumn, parse_duration, parse_span
+from slackwater.semantics.quality.target import Target
 
-Kind = Literal["ordered", "delay", "rows", "max_delay", "latency", "punctuated"]
+Kind = Literal["ordered", "delay", "rows", "max_delay", "latency", "punctuated", "quality"]
+
+GRANULARITY = 10_000
+"""Microseconds in which slack is chosen unless the policy says otherwise; one tick of integer columns."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Settings:
     ``delay``, ``guard`` and ``lag`` are in the column's ticks, ``idle`` in microseconds of wall time.
     ``unit`` is how many microseconds a tick is (None: the column cannot be compared with a clock).
     ``step``, if not 0, is what bounds are multiples of. ``patterns`` says that the punctuation column holds
-    patterns instead of bounds.
+    patterns instead of bounds. ``target`` is a quality target, ``strict`` that lateness is judged row by row.
     """
 
     column: str
@@ -45,6 +50,8 @@ class Settings:
     lag: int | None = None
     step: int = 0
     patterns: bool = False
+    target: Target | None = None
+    strict: bool = False
 
     def ticks(self, micros: int) -> int | None:
         """A reading of the clock on this column's scale."""
@@ -60,6 +67,7 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
     kind: Kind
     delay = rows = 0
     punctuation, data = "", False
+    target, strict = None, False
     if isinstance(policy, Ordered):
         kind = "ordered"
     elif isinstance(policy, BoundedDelay):
@@ -75,11 +83,13 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
         kind = "max_delay"
     elif isinstance(policy, Punctuated):
         kind, punctuation, data = "punctuated", policy.column, policy.data
+    elif isinstance(policy, Quality):
+        kind, target, strict = "quality", quality_target(policy, time), policy.strict
     else:
         raise AnalysisError(
             "BAD_POLICY",
             f"{policy!r} is not a progress policy that sources understand",
-            hint="use Ordered, BoundedDelay, BoundedRows, BoundedLatency, MaxDelay or Punctuated",
+            hint="use Ordered, BoundedDelay, BoundedRows, BoundedLatency, MaxDelay, Punctuated or Quality",
             policy=type(policy).__name__,
         )
     idle = None
@@ -100,6 +110,31 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
         policy.future,
         lag,
         0 if policy.step is None else parse_span(policy.step, time, what="inSteps"),
+        target=target,
+        strict=strict,
+    )
+
+
+def quality_target(policy: Quality, time: TimeColumn) -> Target:
+    """A quality policy in the ticks of a column."""
+
+    def span(value: object, what: str) -> int | None:
+        return None if value is None else parse_span(value, time, what=f"{what} of Quality")
+
+    granularity = span(policy.granularity, "granularity")
+    if granularity is None:
+        granularity = 1 if time.unit is None else max(1, GRANULARITY // time.unit)
+    return Target(
+        error=policy.error,
+        confidence=policy.confidence,
+        coverage=policy.coverage,
+        method=policy.method,
+        per=policy.per,
+        granularity=granularity,
+        warmup=span(policy.warmup, "warmup"),
+        limit=span(policy.limit, "limit"),
+        recall=policy.recall,
+        over=span(policy.over, "over"),
     )
 
 
@@ -123,11 +158,39 @@ def resolve_source(source: Source) -> tuple[Settings, ...]:
             )
     found = []
     for time, policy in zip(source.times, source.policies, strict=True):
+        if isinstance(policy, Quality):
+            _check_quality(source, policy)
         settings = resolve(policy, time, source.replay)
         column = source.field(settings.punctuation) if settings.punctuation else None
         patterns = column is not None and column.type.startswith("map<")
         found.append(replace(settings, patterns=patterns))
     return tuple(found)
+
+
+def _check_quality(source: Source, policy: Quality) -> None:
+    if policy.strict and not source.order:
+        raise AnalysisError(
+            "ORDER_NEEDED",
+            f"Quality(strict=True) on stream '{source.name}' needs the order of arrival",
+            hint='say which column gives it: order="offset"',
+            stream=source.name,
+        )
+    if policy.strict and (source.partition is not None or policy.per == "group"):
+        what = "a partition column" if source.partition is not None else 'per="group"'
+        raise AnalysisError(
+            "BAD_QUALITY",
+            f"Quality(strict=True) on stream '{source.name}' does not go with {what}",
+            hint="leave strict out: lateness is then judged batch by batch",
+            stream=source.name,
+        )
+    if source.late != "admit":
+        raise AnalysisError(
+            "BAD_OPTION",
+            f'late="{source.late}" on stream \'{source.name}\' does not go with a quality target: '
+            "late rows always enter the windows that are open",
+            hint='leave late= out; the late rows are in the stream\'s ".late"',
+            stream=source.name,
+        )
 
 
 def guard_limit(settings: Settings, now: int | None) -> int | None:

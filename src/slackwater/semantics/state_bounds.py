@@ -10,6 +10,7 @@ from slackwater.errors import AnalysisError
 from slackwater.model.node import Aggregate, Dedup, Join, Node, Sort
 from slackwater.model.window import (
     ByTuple,
+    JointWindow,
     Landmark,
     RowWindow,
     SessionWindow,
@@ -46,6 +47,9 @@ def freed_by(node: Node) -> str:
     if isinstance(w, RowWindow):
         per = ", ".join(w.per) or "the stream"
         return f"{each} of the last {w.range} rows of {per}, and a counter that stays"
+    if isinstance(w, JointWindow):
+        times = " and ".join(one.on for one in w.windows)
+        return f"{each} and part of windows on {times}, until no later row can be in both"
     if isinstance(w, ByTuple):
         return f"{each} and tick from {w.range} ticks below the bound on {w.on}"
     if isinstance(w, SessionWindow):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.semantics.patterns import Pattern, Patterns, merged
+from slackwater.semantics.quality.gathered import Gathered
+from slackwater.semantics.quality.gathered import merged as merged_quality
 from slackwater.semantics.settings import Settings
 
 Order = tuple[Any, ...]
@@ -65,7 +67,8 @@ class SourceSummary:
     ``columns`` is by time column and partition (``""`` without partitions; a null partition is ``""``
     too). ``rows`` counts data rows. ``late`` and ``null_time`` are by time column. ``violations`` are
     rows whose order is at or below the greatest of earlier batches; ``orders`` is the greatest order
-    of this batch by partition; ``patterns`` is punctuation that is more than a bound, by partition.
+    of this batch by partition; ``patterns`` is punctuation that is more than a bound, by partition; ``quality``
+    is what quality targets need to know, by time column.
     """
 
     columns: Mapping[str, Mapping[str, PartitionSummary]] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class SourceSummary:
     violations: int = 0
     orders: Mapping[str, Order] = field(default_factory=dict)
     patterns: Mapping[str, Patterns] = field(default_factory=dict)
+    quality: Mapping[str, Gathered] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts; empty parts are left out."""
@@ -87,6 +91,7 @@ class SourceSummary:
             "violations": self.violations,
             "orders": {p: list(o) for p, o in self.orders.items()},
             "patterns": {p: [x.to_json() for x in ps] for p, ps in self.patterns.items() if ps},
+            "quality": {c: g.to_json() for c, g in self.quality.items()},
         }
         return {k: v for k, v in parts.items() if v}
 
@@ -107,6 +112,7 @@ class SourceSummary:
                 p: tuple(Pattern.from_json(x) for x in ps)
                 for p, ps in json.get("patterns", {}).items()
             },
+            {c: Gathered.from_json(g) for c, g in json.get("quality", {}).items()},
         )
 
 
@@ -122,6 +128,7 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> 
     null_time: dict[str, int] = defaultdict(int)
     orders: dict[str, Order] = {}
     patterns: dict[str, list[Pattern]] = defaultdict(list)
+    quality: dict[str, list[Gathered]] = defaultdict(list)
     rows = violations = 0
     for part in parts:
         rows += part.rows
@@ -137,12 +144,17 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> 
             orders[partition] = max(orders.get(partition, order), order)
         for partition, said in part.patterns.items():
             patterns[partition] += said
+        for column, gathered in part.quality.items():
+            quality[column].append(gathered)
     columns = {
         column: {p: merge_partition(s, tails.get(column)) for p, s in sorted(by.items())}
         for column, by in sorted(grouped.items())
     }
     said_all = {p: merged(patterns[p]) for p in sorted(patterns)}
-    return SourceSummary(columns, rows, dict(late), dict(null_time), violations, orders, said_all)
+    found = {c: merged_quality(g) for c, g in sorted(quality.items())}
+    return SourceSummary(
+        columns, rows, dict(late), dict(null_time), violations, orders, said_all, found
+    )
 
 
 def merge_partition(parts: Iterable[PartitionSummary], tail: int | None = None) -> PartitionSummary:

@@ -82,7 +82,7 @@ def window_bound(bound: int, w: TimeWindow) -> int:
     return min(extent(first_open(bound, w), w)[1] - 1, END - 1)
 
 
-def windows_missed(a: Ints, closed: int, w: TimeWindow) -> Ints:
+def windows_missed(a: Ints, closed: Ints | int, w: TimeWindow) -> Ints:
     """How many of the windows that hold time ``a`` are closed, that is, have an id <= ``closed``.
 
     >>> windows_missed(7, 1, TimeWindow(10, 5, 0, "ts"))

@@ -11,7 +11,7 @@ from slackwater.engine.job import jvm_fusible_plan
 from slackwater.engine.plan import Path, Plan
 from slackwater.engine.statistics import choice
 from slackwater.kernels.adaptive import sizes_of, unit
-from slackwater.model.node import Aggregate
+from slackwater.model.node import Aggregate, SharedPanes
 from slackwater.model.render import render
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
@@ -59,7 +59,8 @@ def explain_plan(
         lines.append(f"  state: {freed_by(operator.node)}")
         if isinstance(operator.node, Aggregate):
             lines.extend(f"  {p.name} = {p.call}: {p.traits}" for p in operator.node.primitives)
-        for path in plan.paths_from(operator.id):
+        lines.extend(f"  read by {line}" for line in _readers(operator))
+        for path in (p for name in operator.producers for p in plan.paths_from(name)):
             lines.extend("  " + line for line in _path(plan, path, True))
     if extended:
         lines.append("")
@@ -96,10 +97,28 @@ def _path(plan: Plan, path: Path, columns: bool) -> list[str]:
     ]
 
 
+def _readers(operator: Any) -> list[str]:
+    """The aggregates that share a store of panes."""
+    if not isinstance(operator.node, SharedPanes):
+        return []
+    lines = []
+    for name, node in operator.node.readers:
+        assert isinstance(node.window, TimeWindow)
+        panes = Panes.of(node.window)
+        each = panes.width // operator.spec.sliding.range
+        lines.append(f"{name}: {panes.per_window} panes per window, each {each} of the store's")
+    return lines
+
+
 def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str:
     node = operator.node
     if not isinstance(node, Aggregate):
         return f"{type(node).__name__} on {operator.on}"
+    if isinstance(node, SharedPanes):
+        return (
+            f"one store of panes of {operator.spec.sliding.range} ticks for {len(node.readers)} aggregates "
+            "over the same rows"
+        )
     text = f"aggregate by {operator.spec.plan}, {_CLASSES[context_class(node.window)]}"
     if isinstance(node.window, TimeWindow) and operator.spec.plan == "panes":
         panes = Panes.of(node.window)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 import sysconfig
@@ -223,6 +224,14 @@ def _described(value: Any, depth: int) -> str:
         helpers = [g for g in used if isinstance(g, (types.FunctionType, int, float, str))]
         parts = [value.__code__, value.__defaults__, value.__kwdefaults__, *enclosed, *helpers]
         return "(" + ";".join(_described(p, depth + 1) for p in parts) + ")"
+    if isinstance(value, functools.partial) and depth < 4:
+        parts = [value.func, value.args, *sorted(value.keywords.items())]
+        return "partial(" + ";".join(_described(p, depth + 1) for p in parts) + ")"
+    if isinstance(value, types.MethodType) and depth < 4:
+        held = sorted(getattr(value.__self__, "__dict__", {}).items())
+        return "method(" + ";".join(_described(p, depth + 1) for p in (value.__func__, held)) + ")"
+    if isinstance(value, (list, tuple)) and depth < 4:
+        return "[" + ";".join(_described(p, depth + 1) for p in value) + "]"
     if isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType, types.FunctionType)):
         return str(getattr(value, "__name__", value))
     if isinstance(value, (frozenset, set)):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Band, How, Reach, Tumbling, Within
+from slackwater.model.join import Band, Condition, How, Reach, Tumbling, Within
 from slackwater.model.join_times import join_times, renamed
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
 from slackwater.model.window import TimeWindow
 from slackwater.surface.bands import BandSpec
+from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.surface.equalities import equalities
 from slackwater.surface.windows import WindowSpec
 
@@ -39,7 +41,7 @@ def join_streams(
     on: Any,
     within: Any,
     how: str = "inner",
-    where: Column | str | None = None,
+    where: Column | str | ConditionSpec | Callable[..., Any] | None = None,
     memory: str | int | None = None,
     emit: str = "immediate",
     times: Sequence[str] | None = None,
@@ -76,15 +78,7 @@ def join_streams(
         keys = _keys(streams, names)
     computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
     streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
-    test = None
-    if where is not None:
-        test = streams[0]._analyser.condition(shown.fields, where)
-        if test.duck is None:
-            raise AnalysisError(
-                "JOIN_CONDITION",
-                f"where={test.sql} cannot be evaluated inside a join: {test.why}",
-                hint="after an inner join use .where(...); else compute it as a column of one side first",
-            )
+    test = None if where is None else _test(where, streams[0], shown.fields)
     own = [renamed(c, partial(shown.name_of, i)) for i, c in enumerate(columns)]
     node = Join(
         shown.fields,
@@ -112,7 +106,7 @@ def joinAll(
     streams: Sequence[Stream],
     on: Any = None,
     within: Sequence[Any] | WindowSpec | None = None,
-    where: Column | str | None = None,
+    where: Column | str | ConditionSpec | Callable[..., Any] | None = None,
     memory: str | int | None = None,
     emit: str = "immediate",
 ) -> Stream:
@@ -121,9 +115,25 @@ def joinAll(
     ``within[i]`` is how long rows of stream i stay joinable: in a result no row is newer than that of stream
     i by more. A ``sw.window(...)`` asks for rows of the same tumbling window. The time of a result is the
     greatest of its rows' times. Key columns come out once; a column that several streams have is prefixed with
-    the stream's name. ``memory`` is for two streams.
+    the stream's name. ``where`` is a further condition over the result's columns, or a function on them: see
+    `sw.condition`. ``memory`` is for two streams.
     """
     return join_streams(list(streams), on, within, "inner", where, memory, emit)
+
+
+def _test(where: Any, stream: Stream, fields: Sequence[Field]) -> Expr | Condition:
+    """The further condition of a match."""
+    if isinstance(where, ConditionSpec) or inspect.isroutine(where) or isinstance(where, partial):
+        spec = where if isinstance(where, ConditionSpec) else ConditionSpec(where)
+        return condition_of(spec, fields)
+    test = stream._analyser.condition(fields, where)
+    if test.duck is None:
+        raise AnalysisError(
+            "JOIN_CONDITION",
+            f"where={test.sql} cannot be evaluated inside a join: {test.why}",
+            hint="give a function on Arrow columns (sw.condition); or after an inner join use .where(...)",
+        )
+    return test
 
 
 class _Columns:

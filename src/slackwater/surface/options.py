@@ -13,7 +13,7 @@ from slackwater.model.time import parse_duration
 # as users write them; compared in lower case
 QUERY_OPTIONS = (
     "checkpointLocation", "endOfStream", "partitionGroups", "windowPlan", "memory", "compactRuns", "compactRows",
-    "smooth", "smoothWindows", "lowTable", "lowFlush", "lowProbe",
+    "smooth", "smoothWindows", "lowTable", "lowFlush", "lowProbe", "sharePanes",
 )  # fmt: skip
 # What our own sinks know. Other formats are Spark's, which takes any option and ignores what it does not know.
 SINK_OPTIONS = {

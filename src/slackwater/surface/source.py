@@ -142,8 +142,8 @@ def _policies(time: Any, progress: Any) -> dict[str, Policy]:
             raise AnalysisError(
                 "BAD_POLICY",
                 f"progress of '{n}' is {p!r}, not a policy",
-                hint='use sw.Ordered(), sw.BoundedDelay("10 seconds"), sw.BoundedRows(n), sw.MaxDelay() '
-                'sw.BoundedLatency(d) or sw.Punctuated("column")',
+                hint='use sw.Ordered(), sw.BoundedDelay("10 seconds"), sw.BoundedRows(n), sw.MaxDelay(), '
+                'sw.BoundedLatency(d), sw.Punctuated("column") or sw.Quality(error=0.01)',
             )
     return found
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, NoClock, SystemClock
-from slackwater.engine.handle import StreamingQuery
+from slackwater.engine.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.inputs import Input, united
 from slackwater.engine.loop import Loop, Query
-from slackwater.engine.manifest import Manifest
 from slackwater.engine.plan import Output, Plan, build, renumber
-from slackwater.engine.statistics import holds_state, settled
-from slackwater.errors import AnalysisError, CheckpointError, SetupError
+from slackwater.engine.quality import check as check_quality
+from slackwater.engine.sharing import share
+from slackwater.engine.statistics import settled
+from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
-from slackwater.model.render import describe
 from slackwater.sinks.base import Sink
 from slackwater.surface.explain import explain_plan
+from slackwater.surface.opening import open_query, stored_plans, stored_stores
 from slackwater.surface.options import (
     check_names,
     check_trigger,
@@ -94,7 +95,6 @@ def start(
         )
     plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
     sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
-    spark = writers[0]._stream._spark
     location = checkpointLocation or merged.get("checkpointlocation")
     settings = _settings(merged)
     close = _nothing
@@ -116,34 +116,13 @@ def start(
     checkpoint = Checkpoint(local_path(location, "checkpointLocation"))
     _check_places(checkpoint, sinks)
     _acquire(checkpoint)
+    shown = name or writers[0]._name
+    group = _Group(dict(zip(names, writers, strict=True)), merged, settings, given, shown)
     try:
-        last = manifests.last(checkpoint)
-        plan = settled(plan, _window_plan(merged), _stored_plans(checkpoint), last)
-        query_id = _open(checkpoint, plan, last)
-        for sink in sinks.values():
-            sink.open(spark, checkpoint, query_id)
-        query = Query(
-            plan, inputs, sinks, _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            _clock(writers, plan), settings,
-        )  # fmt: skip
-        loop = Loop(query, checkpoint, query_id)
-
-        def run(loop: Loop, final: bool) -> SparkQuery:
-            writer = (
-                united(spark, plan, inputs)
-                .writeStream.foreachBatch(loop)
-                .option("checkpointLocation", str(checkpoint.location))
-                .trigger(**({"availableNow": True} if final else dict(given)))
-            )
-            shown = name or writers[0]._name
-            return (writer.queryName(shown) if shown else writer).start()
-
+        prepared = group.prepared(plan, inputs, sinks, checkpoint)
         started = StreamingQuery(
-            name or writers[0]._name, loop, checkpoint, query_id, run, end_of_stream,
-            lambda extended: explain_plan(
-                plan, inputs, extended=extended,
-                statistics=loop.last.statistics if loop.last is not None else {},
-            ), close,
+            shown, prepared.loop, checkpoint, prepared.loop.query_id, prepared.start, end_of_stream,
+            prepared.explain, close, group,
         )  # fmt: skip
         for call in on_start:
             call(started)
@@ -152,6 +131,100 @@ def start(
         checkpoint.release()
         close()
         raise
+
+
+@dataclass
+class _Group:
+    """The outputs of one query, and how they are run; see `engine.handle.Group`."""
+
+    writers: dict[str, StreamWriter]
+    options: Mapping[str, Any]
+    settings: Settings
+    trigger: Mapping[str, Any]
+    name: str | None
+
+    def prepared(
+        self, plan: Plan, inputs: list[Input], sinks: Mapping[str, Sink], checkpoint: Checkpoint
+    ) -> Prepared:
+        """Open the checkpoint and the sinks for a plan."""
+        writers, merged = list(self.writers.values()), self.options
+        spark = writers[0]._stream._spark
+        last = manifests.last(checkpoint)
+        plan = settled(plan, _window_plan(merged), stored_plans(checkpoint), last)
+        plan = share(plan, stored_stores(checkpoint), last, wanted=_shares(merged, self.settings))
+        query_id = open_query(checkpoint, plan, last)
+        for sink in sinks.values():
+            sink.open(spark, checkpoint, query_id)
+        query = Query(
+            plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
+            _clock(writers, plan), self.settings,
+        )  # fmt: skip
+
+        def run(loop: Loop, final: bool) -> SparkQuery:
+            writer = (
+                united(spark, plan, inputs)
+                .writeStream.foreachBatch(loop)
+                .option("checkpointLocation", str(checkpoint.location))
+                .trigger(**({"availableNow": True} if final else dict(self.trigger)))
+            )
+            return (writer.queryName(self.name) if self.name else writer).start()
+
+        loop = Loop(query, checkpoint, query_id)
+        return Prepared(
+            loop,
+            run,
+            lambda extended: explain_plan(
+                plan, inputs, extended=extended,
+                statistics=loop.last.statistics if loop.last is not None else {},
+            ),
+        )  # fmt: skip
+
+    def adding(self, writer: StreamWriter) -> Change:
+        """With one more output."""
+        check_writers([writer])
+        if writer._name is None or writer._name in self.writers:
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"an output that is added needs a name of its own, not {writer._name!r}",
+                hint=f"give it a queryName other than {', '.join(self.writers)}",
+                name=writer._name,
+            )
+        return self._changed({**self.writers, writer._name: writer})
+
+    def removing(self, name: str) -> Change:
+        """Without an output."""
+        if name not in self.writers or len(self.writers) == 1:
+            alone = name in self.writers
+            raise AnalysisError(
+                "NO_OUTPUT",
+                f"{name!r} is the query's only output"
+                if alone
+                else f"no output is called {name!r}",
+                hint="stop the query" if alone else f"there are {', '.join(self.writers)}",
+                name=name,
+            )
+        return self._changed({n: w for n, w in self.writers.items() if n != name})
+
+    def _changed(self, writers: dict[str, StreamWriter]) -> Change:
+        plan, inputs = plan_of({n: w._stream for n, w in writers.items()}, self.options)
+        used = [id(i) for i in self._inputs(self.writers)]
+        if [id(i) for i in inputs] != used:
+            raise AnalysisError(
+                "OTHER_INPUTS",
+                "a running query reads the inputs that it was started with, no more and no fewer",
+                hint="stop it and start other outputs on a checkpoint of their own",
+            )
+        sinks = {n: w._sink(n) for n, w in writers.items()}
+
+        def change(checkpoint: Checkpoint) -> Prepared:
+            _check_places(checkpoint, sinks)
+            self.writers = writers
+            return self.prepared(plan, inputs, sinks, checkpoint)
+
+        return change
+
+    def _inputs(self, writers: Mapping[str, StreamWriter]) -> list[Input]:
+        return plan_of({n: w._stream for n, w in writers.items()}, self.options)[1]
 
 
 def _acquire(checkpoint: Checkpoint) -> None:
@@ -194,6 +267,7 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
     wanted = _window_plan(options)
     plan = build(numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted)
+    check_quality(plan)
     return plan, [found[key] for key in used]
 
 
@@ -219,52 +293,10 @@ def _input_order(outputs: Sequence[Output]) -> list[int]:
     return list(order)
 
 
-def _stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
-    """The window plans of the query that a checkpoint belongs to; none if it is new."""
-    if not (checkpoint.root / "query.json").exists():
-        return {}
-    stored: dict[str, str] = checkpoint.open_query({})["plans"]
-    return stored
-
-
-def _open(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str:
-    """Compare the query with the one the checkpoint belongs to; its id."""
-    trees = describe([(o.name, o.node) for o in plan.outputs])
-    sources = [[s.name, s.input] for s in plan.sources]
-    settings = {"ansi": plan.ansi, "zone": plan.zone}
-    plans = {op.id: op.spec.plan for op in plan.operators if op.spec is not None}
-    fresh = {"outputs": trees, "sources": sources, "settings": settings, "plans": plans}
-    stored = checkpoint.open_query(fresh)
-    problems: list[str] = []
-    for name, tree in trees.items():
-        before = stored["outputs"].get(name)
-        if before is not None and before != tree:
-            diff = difflib.unified_diff(before, tree, "checkpoint", "this query", lineterm="", n=2)
-            problems.append("\n".join(diff))
-    if stored["sources"] != sources:
-        problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
-    if stored["settings"] != settings:
-        problems.append(
-            f"session: checkpoint {stored['settings']}, this session {settings} "
-            "(spark.sql.ansi.enabled, spark.sql.session.timeZone)"
-        )
-    # Without state there is nothing that the plan could misread.
-    changed = [
-        op for op, p in plans.items() if stored["plans"].get(op, p) != p and holds_state(op, last)
-    ]
-    if changed:
-        problems.append(f"windowPlan: checkpoint {stored['plans']}, this query {plans}")
-    if problems:
-        raise CheckpointError(
-            "QUERY_CHANGED",
-            f"checkpoint '{checkpoint.location}' belongs to another query:\n" + "\n".join(problems),
-            hint="may change on one checkpoint: policy parameters, late, sink options, trigger, "
-            "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation",
-            location=checkpoint.location,
-        )
-    if trees != stored["outputs"] or plans != stored["plans"]:
-        checkpoint.update_query({**stored, "outputs": trees, "plans": {**stored["plans"], **plans}})
-    return str(stored["id"])
+def _shares(options: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether aggregates may share panes: unless told not to, or each spreads its own work over batches."""
+    asked = "sharepanes" not in options or flag(options, "sharePanes")
+    return asked and not settings.smooth and not settings.low_table
 
 
 def _clock(writers: Sequence[StreamWriter], plan: Plan) -> Clock:
@@ -294,6 +326,14 @@ def _groups(options: Mapping[str, Any], spark: Any) -> int:
 
 def _settings(options: Mapping[str, Any]) -> Settings:
     default = Settings()
+    alone = next((n for n in ("lowFlush", "lowProbe") if n.lower() in options), None)
+    if alone is not None and "lowtable" not in options:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"{alone} says how low-level tables work, but there are none",
+            hint='add option("lowTable", ...), the slots of each',
+            option=alone,
+        )
     return Settings(
         memory=memory(options, "memory", default.memory),
         compact_runs=whole(options, "compactRuns", default.compact_runs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analyse import Analyser, struct_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
     from pyspark.sql.types import StructType
 
+    from slackwater.model.policy import Policy
+    from slackwater.surface.conditions import ConditionSpec
     from slackwater.surface.grouped import GroupedStream
     from slackwater.surface.writer import StreamWriter
 
@@ -252,7 +254,7 @@ class Stream:
         on: Any = None,
         within: Any = None,
         how: str = "inner",
-        where: Column | str | None = None,
+        where: Column | str | ConditionSpec | Callable[..., Any] | None = None,
         memory: str | int | None = None,
         emit: str = "immediate",
         times: Sequence[str] | None = None,
@@ -273,7 +275,8 @@ class Stream:
         how
             inner, left, right or full; an unmatched row leaves when no partner can come any more.
         where
-            A further condition over the result's columns, part of the match.
+            A further condition over the result's columns, part of the match; or a function on Arrow columns, see
+            `sw.condition`.
         memory
             What one partition-group may hold, such as ``"256m"``; the result is the same for any value.
         emit
@@ -318,15 +321,27 @@ class Stream:
         return self.dropDuplicates(subset, within=within)
 
     def sort(self, on: str | None = None) -> Stream:
-        """Rows in order of time; a row leaves when the bound has passed it."""
-        return self._with(
-            Sort(self._node.schema, self._node.times, self._node, self._time(on).name)
-        )
+        """Rows in order of time; a row leaves when the bound has passed it.
+
+        The result progresses on that time alone: rows that wait may be old by another.
+        """
+        time = self._time(on)
+        return self._with(Sort(self._node.schema, (time,), self._node, time.name))
 
     orderBy = sort
 
+    def withQuality(self, policy: Policy) -> Stream:
+        """The same result under a target or slack of its own; other results of the same streams keep theirs.
+
+        ``policy`` is a target such as ``sw.Quality(error=0.01)``, or a fixed slack such as
+        ``sw.BoundedDelay("5 seconds")``. Results that are started together still read each row once.
+        """
+        from slackwater.surface.slack import with_policy
+
+        return with_policy(self, policy)
+
     def groupBy(self, *keys: Column | str | Windowing) -> GroupedStream:
-        """Groups for ``agg``: any columns, and one window."""
+        """Groups for ``agg``: any columns, and one window; after a join one window for each of several times."""
         from slackwater.surface.grouped import GroupedStream
 
         return GroupedStream(self, keys)

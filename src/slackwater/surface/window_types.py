@@ -23,7 +23,7 @@ from slackwater.model.window import (
     all_time,
 )
 from slackwater.semantics.windows import check_duality
-from slackwater.surface.functions import _pickled
+from slackwater.surface.functions import _digest, _pickled
 from slackwater.surface.windows import (
     AllTimeSpec,
     ByTupleSpec,
@@ -118,7 +118,8 @@ def _custom(spec: CustomSpec, time: TimeColumn) -> CustomWindow:
             raise _bad(what, f, "give a function; see sw.customWindow")
     code = _pickled(functions)
     made = [ByValue(code, i) for i in range(3)]
-    window = CustomWindow(spec.type, time.name, made[0], made[1], made[2])
+    version = _digest(functions) if spec.version is None else spec.version
+    window = CustomWindow(spec.type, time.name, made[0], made[1], made[2], version=version)
     _try_out(window, time)
     return window
 

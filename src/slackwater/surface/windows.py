@@ -96,6 +96,7 @@ class CustomSpec(Windowing):
     type: str
     on: str | None = None
     name: str = "window"
+    version: str | None = None
 
 
 def window(
@@ -232,6 +233,7 @@ def customWindow(
     *,
     name: str,
     on: str | None = None,
+    version: str | None = None,
 ) -> CustomSpec:
     """A type of window of your own, as three functions over NumPy arrays of int64.
 
@@ -253,6 +255,9 @@ def customWindow(
         Tells this type from others: on a restart the query must use the same name.
     on
         The progressing column; the stream's first by default.
+    version
+        A query is restarted only with the functions that it had: they are told apart by what they do. Give
+        a version to say so yourself; then only name and version count.
 
     Examples
     --------
@@ -266,7 +271,7 @@ def customWindow(
     >>> days.type
     'days of ten'
     """
-    return CustomSpec(windows, extent, wids, name, on)
+    return CustomSpec(windows, extent, wids, name, on, version=version)
 
 
 def linearWindow(
@@ -298,4 +303,4 @@ def linearWindow(
             )
     lines = Linear(start, end)
     name = f"linear [{start[0]}*w + {start[1]}, {end[0]}*w + {end[1]})"
-    return CustomSpec(lines.windows, lines.extent, lines.wids, name, on)
+    return CustomSpec(lines.windows, lines.extent, lines.wids, name, on, version="")

@@ -41,7 +41,7 @@ from slackwater.model.node import (
 from slackwater.model.schema import Expr, Field
 from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
 from slackwater.semantics.bounds import START, propagate, topological
-from slackwater.semantics.frontier import Points, frontier
+from slackwater.semantics.frontier import Points
 from slackwater.semantics.lateness import (
     dedup_frontier,
     dedup_memory,
@@ -56,7 +56,7 @@ from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import advance, guard_limit, initial_state, resolve_source
 from slackwater.semantics.window_ids import last_complete, wid_range
 from slackwater.semantics.windows import TimePlan, extents, keeps_rows, missed, needs_rows, plan_of
-from slackwater.testing.kernel_join import KernelJoin
+from slackwater.testing.kernel_join import KernelJoin, frontier_at, holds_now
 from slackwater.testing.kernel_tables import (
     PLACE,
     cast,
@@ -163,7 +163,7 @@ class KernelMachine:
             for name, node in self.outputs.items()
         }
         self.states, self.before, self.said = states, after, self.says
-        self.held = self._holds()
+        self.held = holds_now(self.joins)
         return Observed(found, late, {n: s.bounds for n, s in states.items()})
 
     def _propagated(self, sources: Mapping[str, Mapping[str, int]]) -> list[dict[str, int]]:
@@ -358,21 +358,8 @@ class KernelMachine:
         """Points before and after, for a group-by on several times."""
         if not isinstance(node.window, JointWindow):
             return (), ()
-        columns = [w.on for w in node.windows]
-        place = {id(n): i for i, n in enumerate(self.nodes)}
-        found = [
-            frontier(
-                node.child,
-                columns,
-                lambda n, c, bounds=bounds: bounds[place[id(n)]][c],  # type: ignore[misc]
-                lambda n, holds=holds: holds.get(id(n)),  # type: ignore[misc]
-            )
-            for bounds, holds in ((self.before, self.held), (after, self._holds()))
-        ]
-        return found[0], found[1]
-
-    def _holds(self) -> dict[int, tuple[int, ...]]:
-        return {n: j.hold for n, j in self.joins.items() if j.hold is not None}
+        old = frontier_at(node, self.nodes, self.before, self.held)
+        return old, frontier_at(node, self.nodes, after, holds_now(self.joins))
 
     def _presented(self, node: Aggregate, output: pa.Table) -> pa.Table:
         """The output with the user's columns, computed from the primitives."""

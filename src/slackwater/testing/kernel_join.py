@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,9 +26,10 @@ from slackwater.engine.program import Arrival
 from slackwater.kernels.buckets import BUCKETS, bucket_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_schema
-from slackwater.model.node import Join, Node, Source
+from slackwater.model.node import Aggregate, Join, Node, Source
 from slackwater.model.schema import Field, Named
 from slackwater.model.time import TimeColumn
+from slackwater.semantics.frontier import Points, frontier
 from slackwater.testing.kernel_tables import PLACE, plain, query, ticks_of
 from slackwater.testing.program_machine import ProgramMachine
 
@@ -113,6 +114,27 @@ class KernelJoin:
         names = [f"_k{n}" for n in range(len(keys))]
         buckets = bucket_of([found[c] for c in names], rows=found.num_rows)
         return found.append_column("_bucket", pa.array(buckets, pa.int16()))
+
+
+def holds_now(joins: Mapping[int, KernelJoin]) -> dict[int, tuple[int, ...]]:
+    """What joins, given by id, may promise of their inputs."""
+    return {n: j.hold for n, j in joins.items() if j.hold is not None}
+
+
+def frontier_at(
+    node: Aggregate,
+    nodes: Sequence[Node],
+    bounds: Sequence[Mapping[str, int]],
+    holds: Mapping[int, Sequence[int]],
+) -> Points:
+    """The frontier of an aggregate's input over the times of its windows; bounds go with ``nodes``."""
+    place = {id(n): i for i, n in enumerate(nodes)}
+    return frontier(
+        node.child,
+        [w.on for w in node.windows],
+        lambda n, c: bounds[place[id(n)]][c],
+        lambda n: holds.get(id(n)),
+    )
 
 
 def _stand_in(node: Join) -> Join:

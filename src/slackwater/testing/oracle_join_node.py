@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.join import Condition
 from slackwater.model.node import Join, raw_name
 from slackwater.semantics.limits import END, START
 from slackwater.testing.expressions import compile_expression
+from slackwater.testing.kernel_tables import plain
 from slackwater.testing.oracle_join import JoinOracle, JoinRow, Result, first_partner, last_partner
 from slackwater.testing.oracle_types import Item, Row
 from slackwater.testing.oracle_windows import time_of
@@ -40,8 +46,15 @@ class JoinNode:
         return {o.name: compile_expression(o.expr.sql)(raw) for o in self.node.outputs}
 
     def _holds(self, rows: Sequence[JoinRow]) -> bool:
-        assert self.node.where is not None
-        return compile_expression(self.node.where.sql)(self._result(rows)) is True
+        where = self.node.where
+        assert where is not None
+        if isinstance(where, Condition):
+            # One pair at a time: which others stand beside it must not matter.
+            fields = [replace(f, type=plain(f.type)) for f in self.node.schema]
+            table = pa.Table.from_pylist([self._result(rows)], arrow_schema(fields))
+            args = [table.column(c).combine_chunks() for c in where.columns] or [table]
+            return next(iter(where.function(*args))) in (pa.scalar(True), True)
+        return compile_expression(where.sql)(self._result(rows)) is True
 
     def bounds(self, bounds: Sequence[int]) -> dict[str, int]:
         """What later results promise, by time column.

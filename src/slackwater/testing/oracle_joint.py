@@ -1,6 +1,7 @@
-"""Groups on the windows of several times, by definition: a box is closed when no later row can be in it.
+"""Groups on the windows of several times, by definition.
 
-Whether one can is found by trying all times that a row of a join might have.
+A box, one window of each time, is closed when no later row can have all of its times below the ends of the box's
+windows. Whether one can is found by trying times that a row of a join might have.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from slackwater.testing.oracle_join import first_partner, last_partner, pairs
 from slackwater.testing.oracle_types import Item, Row, Window
 from slackwater.testing.oracle_windows import end_of, time_of, windows_holding
 
-Limits = Mapping[str, tuple[int, int]]
-"""By time column, from (included) and to (excluded)."""
+Limits = Mapping[str, int]
+"""By time column the end, excluded, below which it is looked for."""
 
 BoundOf = Callable[[Node, str], int]
 
@@ -50,10 +51,9 @@ def closed_boxes(
     @cache
     def closed(box: tuple[int, ...], steps: int) -> bool:
         """Whether a box was closed after so many steps."""
-        limits: dict[str, tuple[int, int]] = {}
+        limits: dict[str, int] = {}
         for w, wid in zip(windows, box, strict=True):
-            low, high = limits.get(w.on, (START, END))
-            limits[w.on] = (max(low, end_of(wid, w) - w.range), min(high, end_of(wid, w)))
+            limits[w.on] = min(limits.get(w.on, END), end_of(wid, w))
         return not may_come(
             node.child, limits, lambda n, c: bounds(n)[steps - 1][c] if steps else START
         )
@@ -79,16 +79,14 @@ def closed_boxes(
 
 
 def may_come(node: Node, limits: Limits, bound: BoundOf) -> bool:
-    """Whether a later row of ``node`` may have all of these times within the limits, by the bounds in force."""
+    """Whether a later row of ``node`` may have all of these times below the limits, by the bounds in force."""
     if isinstance(node, Filter | Dedup):
         return may_come(node.child, limits, bound)
     if isinstance(node, Project):
-        below: dict[str, tuple[int, int]] = {}
+        below: dict[str, int] = {}
         for out, name, ticks in node.origins:
             if out in limits:
-                low, high = limits[out]
-                a, b = below.get(name, (low - ticks, high - ticks))
-                below[name] = (max(a, low - ticks), min(b, high - ticks))
+                below[name] = min(below.get(name, END), limits[out] - ticks)
         return may_come(node.child, below, bound)
     if isinstance(node, Union):
         names = [t.name for t in node.times]
@@ -97,24 +95,31 @@ def may_come(node: Node, limits: Limits, bound: BoundOf) -> bool:
             for c in node.inputs
         )
     if isinstance(node, Aggregate):
-        return any(may_come(node.child, box, bound) for box in _boxes(node, limits))
+        # Its results that are below the limits: those of the last windows that are come last.
+        rows: dict[str, int] = {}
+        for time, w in zip(node.times, node.windows, strict=True):
+            if time.name in limits:
+                assert isinstance(w, TimeWindow)
+                wid = (limits[time.name] - w.origin) // w.slide + 1
+                while end_of(wid, w) - 1 >= limits[time.name]:
+                    wid -= 1
+                rows[w.on] = min(rows.get(w.on, END), end_of(wid, w))
+        return may_come(node.child, rows, bound)
     if isinstance(node, Join) and node.how == "inner":
         return any(
-            all(low <= time_of(row, name) < high for name, (low, high) in limits.items())
+            all(time_of(row, name) < end for name, end in limits.items())
             for row in _later_results(node, limits, bound)
         )
-    return all(high > max(low, bound(node, name)) for name, (low, high) in limits.items())
+    return all(bound(node, name) < end for name, end in limits.items())
 
 
 def _later_results(node: Join, limits: Limits, bound: BoundOf) -> Iterator[dict[str, int]]:
-    """Times of results that hold a row which is yet to come, as far as they may be within the limits."""
-    wide = _span(node.within)
-    low = min(v for v, _ in limits.values()) - wide
-    high = max(v for _, v in limits.values()) + wide
+    """Times of the earliest results that hold a row which is yet to come: none is lower than all of them."""
+    wide = 2 * _span(node.within) + 2
     inputs = range(len(node.inputs))
     for i in inputs:
-        least = bound(node.inputs[i], node.on[i])
-        for time in range(max(low, least), high):
+        least = max(bound(node.inputs[i], node.on[i]), min(limits.values()) - wide)
+        for time in range(least, min(least + wide, max(limits.values()) + wide)):
             ranges = [[time] if j == i else _partners(node.within, i, j, time) for j in inputs]
             for times in product(*ranges):
                 if all(
@@ -132,16 +137,3 @@ def _span(within: Within) -> int:
     if isinstance(within, Band):
         return abs(within.before) + abs(within.after)
     return sum(map(abs, within.ticks)) if isinstance(within, Reach) else within.window.range
-
-
-def _boxes(node: Aggregate, limits: Limits) -> Iterator[dict[str, tuple[int, int]]]:
-    """Limits of the rows below an aggregate whose results are within the limits: one per box."""
-    sides = []
-    for time, w in zip(node.times, node.windows, strict=True):
-        if time.name in limits:
-            assert isinstance(w, TimeWindow)
-            low, high = limits[time.name]
-            around = range((low - w.origin) // w.slide - 2, (high - w.origin) // w.slide + 2)
-            sides.append([(w, wid) for wid in around if low <= end_of(wid, w) - 1 < high])
-    for box in product(*sides):
-        yield {w.on: (end_of(wid, w) - w.range, end_of(wid, w)) for w, wid in box}

@@ -28,6 +28,7 @@ from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
 from slackwater.surface.stream import Stream
 from slackwater.testing.custom_windows import CUSTOM
+from slackwater.testing.transcript_conditions import CONDITIONS
 from slackwater.testing.transcript_join import input_of
 from slackwater.testing.transcript_windows import listed
 from slackwater.testing.transcripts import Observed, Step, Transcript
@@ -304,6 +305,8 @@ class _Surface:
             inputs.append(stream.alias(spec["as"]) if named else stream)
         keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", [])]
         where, memory = step.get("where"), step.get("memory")
+        if isinstance(where, Mapping):
+            where = CONDITIONS[where["function"]]
         if "reach" in step:
             return sw.joinAll(inputs, keys, step["reach"], where, memory)
         within: Any = sw.band(**step["band"]) if "band" in step else step["tumbling"]

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from slackwater.model.join import Band, How, Reach, Tumbling, Within
+from slackwater.model.join import Band, Condition, How, Reach, Tumbling, Within
 from slackwater.model.join_times import join_times, renamed
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
 from slackwater.model.window import TimeWindow
+from slackwater.surface.conditions import condition_of
+from slackwater.testing.transcript_conditions import CONDITIONS
 from slackwater.testing.transcript_windows import bad, time_column
 
 Expression = Callable[[str, Sequence[Field]], Expr]
@@ -54,12 +56,19 @@ def build_join(step: Mapping[str, Any], pipeline: Pipeline, expression: Expressi
         tuple(t.name for t in times),
         _within(step, times[0]),
         how,
-        expression(step["where"], schema) if "where" in step else None,
+        _test(step["where"], schema, expression) if "where" in step else None,
         outputs,
         tuple(t.name for t in own),
         step.get("memory"),
         parse_duration(step["deadline"], positive=False) if "deadline" in step else None,
     )
+
+
+def _test(spec: Any, schema: Sequence[Field], expression: Expression) -> Expr | Condition:
+    """A text, or the name of a function in `transcript_conditions`."""
+    if isinstance(spec, Mapping):
+        return condition_of(CONDITIONS[spec["function"]], schema)
+    return expression(spec, schema)
 
 
 def input_of(spec: Any) -> Any:

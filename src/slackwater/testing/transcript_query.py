@@ -174,8 +174,8 @@ class QueryBuilder:
         if "dedup" in step:
             return self._dedup(node, step["dedup"])
         if "sort" in step:
-            on = step["sort"] if isinstance(step["sort"], str) else node.times[0].name
-            return Sort(node.schema, node.times, node, on)
+            time = time_column(node, step["sort"] if isinstance(step["sort"], str) else None)
+            return Sort(node.schema, (time,), node, time.name)
         if "window" in step or "windows" in step:
             return aggregate(node, step)
         if "agg" in step:

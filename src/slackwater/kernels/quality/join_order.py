@@ -41,7 +41,11 @@ class Rows:
     def take(self, which: Ints) -> Rows:
         """The rows at these positions."""
         return Rows(
-            self.stream[which], self.time[which], self.number[which], self.delay[which], self.at[which]
+            self.stream[which],
+            self.time[which],
+            self.number[which],
+            self.delay[which],
+            self.at[which],
         )
 
     @classmethod

@@ -16,10 +16,10 @@ import numpy as np
 
 from slackwater.semantics.quality.controller import Controller
 from slackwater.semantics.quality.measure import Coverage
-from slackwater.semantics.quality.model import candidates, coverages, smallest
+from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.moments import Moments, Recent
 from slackwater.semantics.quality.statistics import StreamStatistics
-from slackwater.semantics.quality.target import RETROSPECT, WARM_ROWS, Consumer, Target
+from slackwater.semantics.quality.target import RETROSPECT, Consumer, Target
 from slackwater.semantics.quality.threshold import complete_threshold, threshold
 
 LEARNING = 0.05
@@ -62,7 +62,7 @@ _PARTS: dict[str, Any] = {"coverage": Coverage, "recent": Recent, "controller": 
 
 @dataclass
 class Adaptation:
-    """One stream under a target."""
+    """One stream under a target. ``edges`` are the newest times after recent batches, by partition of the source."""
 
     target: Target
     consumers: Sequence[Consumer]
@@ -70,6 +70,7 @@ class Adaptation:
     states: list[ConsumerState]
     slack: int = 0
     first: int | None = None
+    edges: dict[str, list[int]] = field(default_factory=dict)
 
     @classmethod
     def fresh(cls, target: Target, consumers: Sequence[Consumer]) -> Adaptation:
@@ -99,7 +100,7 @@ class Adaptation:
     def warm(self) -> bool:
         """Whether enough was seen for slack to follow the model."""
         s = self.statistics
-        if s.newest is None or self.first is None or s.disorder.rows < WARM_ROWS:
+        if s.newest is None or self.first is None or s.disorder.rows < self.target.warm_rows:
             return False
         wait = self.target.warmup
         if wait is None:
@@ -119,7 +120,7 @@ class Adaptation:
         for consumer, state in zip(self.consumers, self.states, strict=True):
             fresh = self._measure(consumer, state)
             state.needed = self._needed(consumer, state)
-            curve = coverages(s.shares, consumer.width, s.granularity, slacks)
+            curve = s.coverages(consumer.width, slacks)
             if self.target.method == "pd":
                 if fresh and warm and state.measured is not None:
                     state.controller.step(state.needed, state.measured)
@@ -133,8 +134,7 @@ class Adaptation:
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
         for consumer, state in zip(self.consumers, self.states, strict=True):
-            at = np.array([chosen], np.int64)
-            state.estimate = float(coverages(s.shares, consumer.width, s.granularity, at)[0])
+            state.estimate = float(s.coverages(consumer.width, np.array([chosen]))[0])
         self.slack = chosen
         return chosen
 
@@ -144,14 +144,15 @@ class Adaptation:
         if window is None or s.newest is None:
             return False
         found = state.coverage.measure(s.newest - s.quantile(RETROSPECT), window)
+        last = state.measured_wid
+        fresh = found is not None and (last is None or found[0] > last)
+        if found is not None and fresh:
+            state.measured_wid, state.measured = found
+            if self.target.calibrate:
+                off = state.coverage.estimates[found[0]] - found[1]
+                state.bias += LEARNING * (off - state.bias)
         state.coverage.purge(s.newest - s.largest - window.range - window.slide, window)
-        if found is None or found[0] == state.measured_wid:
-            return False
-        state.measured_wid, state.measured = found
-        if self.target.calibrate:
-            off = state.coverage.estimates[found[0]] - found[1]
-            state.bias += LEARNING * (off - state.bias)
-        return True
+        return fresh
 
     def _needed(self, consumer: Consumer, state: ConsumerState) -> float:
         """The coverage that the consumer needs now."""
@@ -180,6 +181,7 @@ class Adaptation:
             "states": [s.to_json() for s in self.states],
             "slack": self.slack,
             "first": self.first,
+            "edges": self.edges,
         }
 
     @classmethod
@@ -190,4 +192,6 @@ class Adaptation:
         states = [ConsumerState.from_json(s) for s in json["states"][: len(consumers)]]
         states += [ConsumerState(recent=Recent(2 + c.columns)) for c in consumers[len(states) :]]
         statistics = StreamStatistics.from_json(json["statistics"])
-        return cls(target, consumers, statistics, states, json["slack"], json["first"])
+        return cls(
+            target, consumers, statistics, states, json["slack"], json["first"], json["edges"]
+        )

@@ -39,7 +39,7 @@ class Block:
     """``rows`` neighbouring rows: sum of their delays, squared deviations, and histogram.
 
     ``begin`` is the current time just before the first of them; ``sync`` the sum of what other streams' lag adds to
-    their slack.
+    their slack; ``edges`` how many batches they came in, where only that is known of their order.
     """
 
     rows: int
@@ -48,6 +48,7 @@ class Block:
     counts: Ints
     begin: int
     sync: int = 0
+    edges: int = 0
 
     def merged(self, newer: Block) -> Block:
         """One block of two neighbours."""
@@ -61,6 +62,7 @@ class Block:
             added(self.counts, newer.counts),
             self.begin,
             self.sync + newer.sync,
+            self.edges + newer.edges,
         )
 
     @classmethod
@@ -75,7 +77,7 @@ class Block:
         """Plain lists; the histogram as pairs of bin and count."""
         at = np.flatnonzero(self.counts)
         pairs = [at.tolist(), self.counts[at].tolist()]
-        return [self.rows, self.total, self.deviation, pairs, self.begin, self.sync]
+        return [self.rows, self.total, self.deviation, pairs, self.begin, self.sync, self.edges]
 
     @classmethod
     def from_json(cls, json: list[Any]) -> Block:
@@ -83,7 +85,7 @@ class Block:
         at, counts = json[3]
         dense = np.zeros(at[-1] + 1 if at else 0, np.int64)
         dense[at] = counts
-        return cls(json[0], json[1], json[2], dense, json[4], json[5])
+        return cls(json[0], json[1], json[2], dense, *json[4:])
 
 
 @dataclass
@@ -105,6 +107,7 @@ class Adwin:
 
     def __post_init__(self) -> None:
         """The histogram of all stored blocks is kept as their sum."""
+        self._counts: Ints | None = None
         self._stored = np.zeros(1, np.int64)
         for block in self.blocks:
             self._stored = added(self._stored, block.counts)
@@ -112,6 +115,7 @@ class Adwin:
     # ---- rows in ----
     def add(self, delays: Ints, begins: Ints, sync: Ints | None = None) -> None:
         """Rows in order of arrival; ``begins`` is the current time before each."""
+        self._counts = None
         extra = np.zeros_like(delays) if sync is None else sync
         rows = np.concatenate([self.waiting, np.stack([delays, begins, extra])], axis=1)
         whole = rows.shape[1] - rows.shape[1] % EVERY
@@ -128,6 +132,7 @@ class Adwin:
         """Rows whose order is not known, as one block; ``largest`` is the largest of their delays."""
         if block.rows == 0:
             return
+        self._counts = None
         self.note(largest)
         self._store(block)
         self._compress()
@@ -246,14 +251,17 @@ class Adwin:
     @property
     def width(self) -> int:
         """Rows in the window, those that wait for the test included."""
-        return sum(b.rows for b in self.blocks) + self.recent.shape[1] + self.waiting.shape[1]
+        latest = int(self.recent.shape[1] + self.waiting.shape[1])
+        return latest + sum(b.rows for b in self.blocks)
 
     @property
     def counts(self) -> Ints:
         """The histogram of the window's delays."""
-        latest = np.concatenate([self.recent[0], self.waiting[0]])
-        out = added(self._stored, histogram(latest, self.granularity))
-        return out[: int(np.flatnonzero(out)[-1]) + 1] if out.any() else out[:1]
+        if self._counts is None:
+            latest = np.concatenate([self.recent[0], self.waiting[0]])
+            out = added(self._stored, histogram(latest, self.granularity))
+            self._counts = out[: int(np.flatnonzero(out)[-1]) + 1] if out.any() else out[:1]
+        return self._counts
 
     @property
     def total(self) -> int:
@@ -277,6 +285,11 @@ class Adwin:
         total = int(self.recent[2].sum()) + int(self.waiting[2].sum())
         total += sum(b.sync for b in self.blocks)
         return total / self.width if self.width else 0.0
+
+    @property
+    def edges(self) -> int:
+        """How many batches the window has, where only those tell the order of rows."""
+        return sum(b.edges for b in self.blocks)
 
     # ---- durable ----
     def to_json(self) -> dict[str, Any]:

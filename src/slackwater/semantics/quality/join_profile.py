@@ -87,9 +87,9 @@ class Profile:
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> Profile:
         """The inverse of `to_json`."""
-        arrays = {k: np.array(json[k], np.int64) for k in ("cross", "joined", "late")}
-        pairs: dict[str, Any] = {k: (json[k][0], json[k][1]) for k in ("most", "before")}
-        return cls(json["granularity"], rows=json["rows"], **arrays, **pairs)
+        cross, joined, late = (np.array(json[k], np.int64) for k in ("cross", "joined", "late"))
+        most, before = ((int(json[k][0]), int(json[k][1])) for k in ("most", "before"))
+        return cls(json["granularity"], cross, joined, late, json["rows"], most, before)
 
 
 def _sums(where: Ints, values: Ints) -> Ints:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,16 @@ from slackwater.semantics.quality.recall import (
     selectivity_ratio,
 )
 
-__all__ = ["JoinSlack", "RecallTarget", "common_slack", "relative_sync"]
+__all__ = ["JoinSlack", "Modelled", "RecallTarget", "common_slack", "modelled_slack"]
+
+RESERVE = 0.25
+"""Share of what a target allows to be lost that is kept back where recall cannot be measured."""
+
+PATIENCE = 4
+"""Largest delays that the past must be long for the model to be believed."""
+
+WARMUP = 3
+"""The part of a period that must have been seen before slack follows the target."""
 
 Method: TypeAlias = Literal["model", "equal", "controller"]
 Emit: TypeAlias = Literal["ordered", "immediate"]
@@ -40,15 +49,6 @@ def common_slack(clocks: Sequence[int], slacks: Sequence[int]) -> int:
     5
     """
     return min(clocks) - min(c - k for c, k in zip(clocks, slacks, strict=True))
-
-
-def relative_sync(means: Sequence[float]) -> tuple[int, ...]:
-    """How much slack each input has for nothing: its mean lead over the slowest one.
-
-    >>> relative_sync([12.5, 3.0])
-    (9, 0)
-    """
-    return tuple(int(m - min(means)) for m in means)
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,36 @@ class RecallTarget:
     def intervals(self) -> int:
         """Whole intervals in the period."""
         return max(1, self.period // self.interval)
+
+
+class Modelled(NamedTuple):
+    """A slack, the recall it must give by the model, and the one it does give."""
+
+    slack: int
+    needed: float
+    expected: float
+
+
+def modelled_slack(
+    target: RecallTarget, streams: Sequence[StreamDelays], largest: int, past: int
+) -> Modelled:
+    """The slack of a join that cannot measure its recall, from delays alone.
+
+    ``largest`` is the largest delay in the statistics' windows, ``past`` how long the past is that they speak of.
+    """
+    slacks = candidates(largest, target.granularity, target.limit)
+    needed = target.recall
+    if target.emit == "immediate":
+        curve = immediate_recall(streams, slacks)
+    else:
+        # This model speaks of the mean, so half of all periods would fall below it.
+        curve = ordered_recall(streams, slacks, target.piece)
+        needed += (1.0 - target.recall) * RESERVE
+    slack = smallest(curve, slacks, needed)
+    # Of a short past only short delays are known: until it is some times as long as they are, wait for all.
+    if past < max(target.period // WARMUP, PATIENCE * largest):
+        slack = int(slacks[-1])
+    return Modelled(slack, needed, float(curve[np.searchsorted(slacks, slack)]))
 
 
 @dataclass

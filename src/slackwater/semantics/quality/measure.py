@@ -78,7 +78,9 @@ class Coverage:
 
     def add(self, found: Tally) -> None:
         """More rows."""
-        self.counts = merged([self.counts, found])
+        for wid, (received, missed) in found.items():
+            r, m = self.counts.get(wid, (0, 0))
+            self.counts[wid] = (r + received, m + missed)
 
     def close(self, first: int, last: int, estimate: float, window: TimeWindow) -> None:
         """Windows ``first`` to ``last`` closed, with the coverage that the model gave them."""
@@ -99,6 +101,8 @@ class Coverage:
     def purge(self, before: int, window: TimeWindow) -> None:
         """Forget windows that ended before ``before``, and the oldest where there are too many."""
         limit = last_complete(before, window)
+        if len(self.counts) <= MOST and min(self.counts, default=limit) >= limit:
+            return
         keep = sorted(w for w in self.counts if w >= limit)[-MOST:]
         self.counts = {w: self.counts[w] for w in keep}
         self.estimates = {w: e for w, e in self.estimates.items() if w in self.counts}

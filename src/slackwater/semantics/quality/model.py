@@ -89,6 +89,25 @@ def coverages(
     return masses(f, width, granularity, slacks, piece=piece, sync=sync) / width
 
 
+def edge_coverages(counts: Ints, rows: float, width: int, granularity: int, slacks: Ints) -> Floats:
+    """The same where windows close at the edges of batches, and it is known how far behind them rows came.
+
+    A window that ends one slack before an edge misses the rows that come after the edge and are behind it by more than
+    the slack and at most the slack and the width. ``counts`` are such rows by bin, over all edges; ``rows`` is how many
+    belong to one window at each of them.
+
+    >>> edge_coverages(np.array([90, 4, 2, 1]), 20.0, 2, 1, np.arange(4)).tolist()
+    [0.7, 0.85, 0.95, 1.0]
+    """
+    if rows <= 0:
+        return np.ones(len(slacks))
+    last = len(counts) - 1
+    prefix = np.concatenate([[0], np.cumsum(counts[1:])])
+    low = np.minimum(slacks // granularity, last)
+    high = np.minimum(-(-(slacks + width) // granularity), last)
+    return np.asarray(np.clip(1.0 - (prefix[high] - prefix[low]) / rows, 0.0, 1.0))
+
+
 def candidates(largest: int, granularity: int, most: int | None = None) -> Ints:
     """The slacks to try: multiples of the granularity, up to the first that is at least the largest delay."""
     stop = -(-largest // granularity)

@@ -29,17 +29,23 @@ __all__ = [
 ]  # fmt: skip
 
 
+DEVIATIONS = 2.0
+"""Standard deviations of a period's recall that are held in reserve."""
+
+
 @dataclass(frozen=True, eq=False)
 class StreamDelays:
     """What is known of one input: delays per bin, how long its rows stay joinable, and the slack it has for nothing.
 
     ``sync`` is by how much the stream is ahead of the slowest one, on the mean: its rows wait that long anyhow.
+    ``rows`` is how many rows come in the period of a target, 0 if that does not matter.
     """
 
     counts: Ints
     granularity: int
     window: int
     sync: int = 0
+    rows: float = 0.0
 
 
 def ordered_recall(
@@ -111,21 +117,26 @@ def instant_requirement(target: float, produced: float, true: float, expected: f
 def immediate_recall(streams: Sequence[StreamDelays], slacks: Ints) -> Floats:
     """Least recall of a join whose rows are kept by each slack longer than the windows ask.
 
-    Losses through late rows of different streams are added up, so what is lost twice counts twice.
+    Losses through late rows of different streams are added up, so what is lost twice counts twice. If it is known how
+    many rows a period has, it is the recall that all periods but one in forty keep, where rows are late one by one; else
+    that of the mean.
 
     >>> delays = StreamDelays(np.array([6, 2, 1, 1]), 1, 4)
     >>> immediate_recall([delays, delays], np.arange(4)).round(6).tolist()
     [0.825, 0.925, 0.975, 1.0]
     """
     windows = tuple(max(1, s.window) for s in streams)
-    lost = np.zeros(len(slacks))
+    lost, spread = np.zeros(len(slacks)), np.zeros(len(slacks))
     for i, stream in enumerate(streams):
         f = shares(stream.counts)
         # Rows of delay bin d, behind a slack of s bins, miss what rows of d - s bins miss.
-        loss = _correlated(f, 1.0 - kept_share(windows, i, stream.granularity, len(f)))
+        missed = 1.0 - kept_share(windows, i, stream.granularity, len(f))
         at = (slacks + stream.sync) // stream.granularity
-        lost += np.where(at < len(f), loss[np.minimum(at, len(f) - 1)], 0.0)
-    return np.clip(1.0 - lost, 0.0, 1.0)
+        inside, at = at < len(f), np.minimum(at, len(f) - 1)
+        lost += np.where(inside, _correlated(f, missed)[at], 0.0)
+        if stream.rows > 0:
+            spread += np.where(inside, _correlated(f, missed**2)[at], 0.0) / stream.rows
+    return np.clip(1.0 - lost - DEVIATIONS * np.sqrt(spread), 0.0, 1.0)
 
 
 def _correlated(f: Floats, missed: Floats) -> Floats:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slackwater.semantics.quality.delays import Ints
+from slackwater.semantics.quality.delays import Ints, added
 
 ACCURACY = 0.01
 _BASE = math.log((1 + ACCURACY) / (1 - ACCURACY))
@@ -17,44 +18,47 @@ _BASE = math.log((1 + ACCURACY) / (1 - ACCURACY))
 class DelaySketch:
     """Counts of delays above 0, in bins that grow with the delay. Sketches of parts of a stream add up."""
 
-    counts: dict[int, int] = field(default_factory=dict)
+    counts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, delays: Ints) -> None:
         """Take delays; those of 0 are left out."""
-        self.add_counts(delays, np.ones_like(delays))
+        late = delays[delays > 0]
+        if len(late):
+            self._put(np.bincount(_places(late)))
 
     def add_counts(self, delays: Ints, counts: Ints) -> None:
         """Take delays with the number of rows that have each."""
         late = delays > 0
-        at = np.ceil(np.log(delays[late]) / _BASE).astype(np.int64)
-        if not len(at):
-            return
-        sums = np.bincount(at, weights=counts[late])
-        for i in np.flatnonzero(sums).tolist():
-            self.counts[i] = self.counts.get(i, 0) + int(sums[i])
+        if late.any():
+            self._put(np.bincount(_places(delays[late]), weights=counts[late]))
+
+    def _put(self, found: NDArray[np.generic]) -> None:
+        self.counts = added(self.counts, found.astype(np.int64))
 
     def merge(self, other: DelaySketch) -> None:
         """Take what another has seen."""
-        for at, n in other.counts.items():
-            self.counts[at] = self.counts.get(at, 0) + n
+        self.counts = added(self.counts, other.counts)
 
     def quantile(self, q: float) -> int:
         """A delay within one per cent of the ``q``-quantile; 0 if no row came late."""
-        total = sum(self.counts.values())
-        if not total:
+        passed = np.cumsum(self.counts)
+        if not len(passed) or not passed[-1]:
             return 0
-        rank, passed = q * (total - 1), 0
-        for at in sorted(self.counts):
-            passed += self.counts[at]
-            if passed > rank:
-                break
+        at = int(np.searchsorted(passed, q * (int(passed[-1]) - 1), side="right"))
         return math.ceil(2 * math.exp(_BASE * at) / (1 + math.exp(_BASE)))
 
     def to_json(self) -> list[list[int]]:
         """Pairs of bin and count."""
-        return [[at, n] for at, n in sorted(self.counts.items())]
+        return [[int(at), int(self.counts[at])] for at in np.flatnonzero(self.counts)]
 
     @classmethod
     def from_json(cls, json: list[list[int]]) -> DelaySketch:
         """The inverse of `to_json`."""
-        return cls({int(at): int(n) for at, n in json})
+        counts = np.zeros(json[-1][0] + 1 if json else 0, np.int64)
+        for at, n in json:
+            counts[at] = n
+        return cls(counts)
+
+
+def _places(delays: Ints) -> Ints:
+    return np.ceil(np.log(delays) / _BASE).astype(np.int64)

@@ -2,12 +2,12 @@
 
 Two ways in, with one result for what they share. Rows in order of arrival come by `StreamStatistics.observe`, which
 is exact to the row. A batch whose inner order is unknown or of no account comes as a `Bag`: its delays are behind the
-current time before the batch, which is what decides whether a row of a batch is late. Bags of tasks add up.
+current times after earlier batches, which is what decides whether a row of a batch is late. Bags of tasks add up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,51 +25,70 @@ from slackwater.semantics.quality.delays import (
     delays,
     disorder,
 )
-from slackwater.semantics.quality.model import shares
+from slackwater.semantics.quality.model import coverages, edge_coverages, shares
 from slackwater.semantics.quality.sketch import DelaySketch
 
 
 @dataclass(frozen=True)
 class Bag:
-    """Delays of rows in no known order: rows by bin of ``granularity``, the largest delay, the newest time.
+    """Rows of a batch in no known order, judged by the *edges*: the newest times after each earlier batch.
 
-    ``sync`` is the sum over rows of what the lag of other streams adds to their slack.
+    A window that closed at an edge misses the rows that come after it. So ``counts`` has, by bin of ``granularity``,
+    how far rows are behind each edge that they came after; a row behind three edges counts three times. ``delays`` and
+    ``squares`` are sums over the ``late`` rows of their bin behind the last edge, ``largest`` is the largest such
+    delay. ``sync`` is the sum over rows of what the lag of other streams adds to their slack.
     """
 
     granularity: int
+    rows: int = 0
+    late: int = 0
+    delays: int = 0
+    squares: int = 0
     counts: Mapping[int, int] = field(default_factory=dict)
     largest: int = 0
     newest: int | None = None
     sync: int = 0
 
     @classmethod
-    def of(cls, times: Ints, clock: int | None, granularity: int, sync: int = 0) -> Bag:
-        """The bag of a batch's rows behind the current time ``clock`` (None before the first row)."""
+    def of(cls, times: Ints, edges: Sequence[int], granularity: int, sync: int = 0) -> Bag:
+        """The bag of a batch's rows; ``edges`` rise, and there is none before the second batch.
+
+        >>> Bag.of(np.array([9, 14, 21]), [10, 20], 5).counts
+        {1: 1, 2: 1, 3: 1}
+        """
         if len(times) == 0:
             return cls(granularity)
         newest = int(times.max())
-        if clock is None:
-            return cls(granularity, {0: len(times)}, 0, newest, sync)
-        late = np.maximum(clock - times, 0)
-        at, counts = np.unique(bins(late, granularity), return_counts=True)
-        found = dict(zip(at.tolist(), counts.tolist(), strict=True))
-        return cls(granularity, found, int(late.max()), newest, sync)
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return sum(self.counts.values())
+        behind = times[times < edges[-1]] if len(edges) else times[:0]
+        if len(behind) == 0:
+            return cls(granularity, len(times), newest=newest, sync=sync)
+        last = bins(edges[-1] - behind, granularity)
+        every = [bins(edge - behind[behind < edge], granularity) for edge in edges]
+        at, counts = np.unique(np.concatenate(every), return_counts=True)
+        return cls(
+            granularity,
+            len(times),
+            len(behind),
+            int(last.sum()),
+            sum(int(b) * int(b) for b in last) if int(last.max()) > 1 << 20 else int(last @ last),
+            dict(zip(at.tolist(), counts.tolist(), strict=True)),
+            int(edges[-1] - behind.min()),
+            newest,
+            sync,
+        )
 
     def to_json(self) -> list[Any]:
         """Plain lists."""
         at = sorted(self.counts)
         counts = [self.counts[b] for b in at]
-        return [self.granularity, at, counts, self.largest, self.newest, self.sync]
+        own = [self.rows, self.late, self.delays, self.squares]
+        return [self.granularity, *own, at, counts, self.largest, self.newest, self.sync]
 
     @classmethod
     def from_json(cls, json: list[Any]) -> Bag:
         """The inverse of `to_json`."""
-        return cls(json[0], dict(zip(json[1], json[2], strict=True)), *json[3:])
+        counts = dict(zip(json[5], json[6], strict=True))
+        return cls(*json[:5], counts, *json[7:])  # type: ignore[call-arg]
 
 
 def merged_bags(parts: Iterable[Bag]) -> Bag | None:
@@ -84,11 +103,24 @@ def merged_bags(parts: Iterable[Bag]) -> Bag | None:
     newest = [p.newest for p in parts if p.newest is not None]
     return Bag(
         parts[0].granularity,
+        sum(p.rows for p in parts),
+        sum(p.late for p in parts),
+        sum(p.delays for p in parts),
+        sum(p.squares for p in parts),
         dict(sorted(counts.items())),
         max(p.largest for p in parts),
         max(newest, default=None),
         sum(p.sync for p in parts),
     )
+
+
+MAX_EDGES = 64
+
+
+def next_edges(edges: Sequence[int], newest: int, largest: int) -> list[int]:
+    """The edges after a batch: those that a row can still be behind, as far as the largest delay tells."""
+    kept = [e for e in edges if e >= newest - largest and e < newest]
+    return [*kept, max(newest, edges[-1] if edges else newest)][-MAX_EDGES:]
 
 
 @dataclass
@@ -128,26 +160,24 @@ class StreamStatistics:
         """The rows of a batch, whatever their order in it."""
         if bag.newest is None:
             return
-        at = np.array(sorted(bag.counts), np.int64)
-        counts = np.array([bag.counts[b] for b in at.tolist()], np.int64)
-        values = at * bag.granularity
-        rows, total = int(counts.sum()), int((counts * values).sum())
-        centred = values - total / rows
         self.window.note(bag.largest)
-        dense = np.zeros(int(at[-1]) + 1, np.int64)
-        dense[at] = counts
+        dense = np.zeros(max(bag.counts, default=0) + 1, np.int64)
+        dense[list(bag.counts)] = list(bag.counts.values())
+        dense[0] = bag.rows - bag.late
+        g = bag.granularity
         block = Block(
-            rows,
-            total,
-            float((counts * centred * centred).sum()),
-            coarser(dense, self.window.granularity // bag.granularity),
+            bag.rows,
+            bag.delays * g,
+            max(0.0, (bag.squares - bag.delays * bag.delays / bag.rows) * g * g),
+            coarser(dense, self.window.granularity // g),
             bag.newest if self.newest is None else self.newest,
             bag.sync,
+            0 if self.newest is None else 1,
         )
         self.window.add_block(block, bag.largest)
-        late = rows - bag.counts.get(0, 0)
-        self.disorder = self.disorder.plus(Disorder(rows, late, 0))
-        self.sketch.add_counts(values, counts)
+        self.disorder = self.disorder.plus(Disorder(bag.rows, bag.late, 0))
+        at = np.arange(1, len(dense))
+        self.sketch.add_counts(at * g, dense[1:])
         self.newest = max(bag.newest, bag.newest if self.newest is None else self.newest)
 
     # ---- what is known ----
@@ -183,6 +213,18 @@ class StreamStatistics:
     def sync(self) -> float:
         """The mean of what other streams' lag adds to the slack."""
         return self.window.sync
+
+    def coverages(self, width: int, slacks: Ints) -> Floats:
+        """For each slack the share of a window's rows that are there when it closes.
+
+        Where batches decide about lateness this is about windows that end right where the slack begins: those that
+        end earlier close with the same batch, and are more complete.
+        """
+        edges = self.window.edges
+        if not edges:
+            return coverages(self.shares, width, self.granularity, slacks)
+        rows = edges * self.rate * width
+        return edge_coverages(self.window.counts, rows, width, self.granularity, slacks)
 
     def quantile(self, q: float) -> int:
         """A quantile of the delays of late rows, to one per cent."""

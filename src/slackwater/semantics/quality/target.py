@@ -20,7 +20,8 @@ class Target:
 
     Either ``error`` with ``confidence`` (the probability that the relative error is at most ``error``), or
     ``coverage``, the share of each window's rows. ``warmup`` is the stretch of stream time before slack follows the
-    model, None for one window. ``limit`` caps the slack.
+    model, None for one window, ``warm_rows`` the rows that must have come by then. ``limit`` caps the slack. ``recall`` ``over`` a stretch of time is what joins have
+    instead.
     """
 
     error: float | None = None
@@ -30,8 +31,11 @@ class Target:
     per: Literal["total", "group"] = "total"
     granularity: int = 10_000
     warmup: int | None = None
+    warm_rows: int = WARM_ROWS
     limit: int | None = None
     calibrate: bool = True
+    recall: float | None = None
+    over: int | None = None
 
 
 @dataclass(frozen=True)

@@ -163,15 +163,35 @@ def applied(tree: Stage, placement: Placement) -> dict[str, int]:
     return found
 
 
-def memory(tree: Stage, placement: Placement, rate: float = 1.0) -> float:
-    """Rows held when the stream has ``rate`` rows a tick: the rate at each chain times its size."""
+def memory(
+    tree: Stage, placement: Placement, rate: float = 1.0, delays: Sequence[int] | None = None
+) -> float:
+    """Rows held when the stream has ``rate`` rows a tick: the rate at each chain times its size.
+
+    A row that is late spends its delay on the way instead of in a buffer; with a sample of ``delays`` that is
+    taken off.
+
+    >>> tree = Stage("s", (Consumer("a", 4),))
+    >>> memory(tree, optimal(tree), 2.0), memory(tree, optimal(tree), 2.0, [0, 0, 2, 9])
+    (8.0, 5.0)
+    """
+    reached = applied(tree, placement)
     total = 0.0
     for stage, out in stages(tree, rate):
-        total += out * placement.size(stage.name)
-        total += sum(
-            out * placement.size(c.name) for c in stage.children if isinstance(c, Consumer)
-        )
+        total += out * _length(reached[stage.name], placement.size(stage.name), delays)
+        for c in stage.children:
+            if isinstance(c, Consumer) and c.name in placement.chains:
+                size = placement.size(c.name)
+                total += out * _length(reached[c.name] - size, size, delays)
     return total
+
+
+def _length(above: int, size: int, delays: Sequence[int] | None) -> float:
+    """How long a row stays in a chain, on the average."""
+    if delays is None:
+        return float(size)
+    waits = [max(0, above + size - d) - max(0, above - d) for d in delays]
+    return sum(waits) / len(waits)
 
 
 def describe(tree: Stage, placement: Placement) -> list[str]:

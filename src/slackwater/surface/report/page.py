@@ -16,7 +16,7 @@ import slackwater
 from slackwater.engine import history
 from slackwater.engine.files import unseal, write_replace
 from slackwater.errors import CheckpointError
-from slackwater.surface.report import series, svg
+from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
 
 STEPS = ("plan", "job", "commit", "publish")
@@ -62,6 +62,7 @@ def render_report(location: str | Path, *, title: str | None = None) -> str:
         tiles=_tiles(records),
         charts=_charts(points),
         streams=_streams(last),
+        promises=[quality.promise(records, s, c) for s, c in quality.columns(last)],
         operators=last["operators"],
         outputs=_outputs(records),
         trees=query.get("outputs", {}),
@@ -173,6 +174,8 @@ def _charts(points: Sequence[Bin]) -> list[Chart]:
     for s in streams:
         for column in points[-1].last["streams"][s]["bounds"]:
             charts += _progress(axis, points, s, column)
+    for s, column in quality.columns(points[-1].last):
+        charts += _quality(axis, points, s, column)
     late: dict[str, svg.Values] = {}
     for s in streams:
         prefix = f"{s}: " if len(streams) > 1 else ""
@@ -237,6 +240,29 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
             "seconds behind the newest time" if p.is_clock else "behind the newest time",
             {"behind": p.behind},
             show=svg.seconds if p.is_clock else svg.short,
+        ),
+    ]
+
+
+def _quality(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -> list[Chart]:
+    name = f"{stream}.{column}"
+    is_clock = progress_of(points, stream, column).is_clock
+    waits = quality.slack_and_delays(points, stream, column, 1e6 if is_clock else 1.0)
+    shares = quality.coverage(points, stream, column)
+    return [
+        Chart(
+            f"Slack of {name}",
+            "how long results wait for rows on their way, and the delays of half, 99 % and 99.9 % of recent rows",
+            Markup(svg.lines(axis, waits, show=svg.seconds if is_clock else svg.short)),
+            tuple((n, i) for i, n in enumerate(waits)),
+        ),
+        Chart(
+            f"Coverage of {name}",
+            "share of a window's rows that the target needs, that was expected, and that was there",
+            Markup(
+                svg.lines(axis, shares, show=quality.percent, scale=quality.coverage_scale(shares))
+            ),
+            tuple((n, i) for i, n in enumerate(shares)),
         ),
     ]
 

@@ -1,0 +1,167 @@
+"""Operators that share one state: aggregates that share panes, and sorts that share the rows that wait.
+
+Operators share when the same rows reach them: several results of one stream, or of streams that differ in their policy
+alone (each result then has its own slack). The rows travel one path, and what aggregates need of them is reduced once. Every
+operator keeps its name, its bounds and its results.
+
+Who shares is decided when operators start and then recorded with the query, since state depends on it: on a restart a
+store goes on with those of its operators that are left, and new ones share among themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slackwater.engine.manifest import Manifest
+from slackwater.engine.plan import Operator, Path, Plan, has_patterns
+from slackwater.engine.statistics import holds_state
+from slackwater.kernels import shared_panes
+from slackwater.model.node import Aggregate, SharedPanes, SharedSort, Sort, Source
+from slackwater.model.policy import Punctuated
+from slackwater.model.window import TimeWindow, is_all_time
+from slackwater.semantics.pane_sharing import StorePanes, grouped
+
+
+@dataclass(frozen=True)
+class Record:
+    """A store as the query's description keeps it: the operators it was made for, and of panes their width, origin, and
+    the names of primitives by signature.
+    """
+
+    members: tuple[str, ...]
+    width: int = 0
+    origin: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Record:
+        """From a query's description."""
+        return cls(**{**found, "members": tuple(found["members"])})
+
+
+Records = Mapping[str, Record]
+"""By the store's name."""
+
+
+def share(plan: Plan, records: Records, last: Manifest | None, *, wanted: bool = True) -> Plan:
+    """The plan with stores: those of ``records`` that have state, and if ``wanted`` new ones."""
+    chosen: list[tuple[str, list[Operator], Record | None]] = []
+    for name, known in records.items():
+        left = [op for op in plan.operators if op.id in known.members]
+        if left and holds_state(name, last):
+            chosen.append((name, [_by_panes(op) for op in left], known))
+    taken = {op.id for _, members, _ in chosen for op in members}
+    if wanted and not has_patterns(plan.sources):
+        free = [
+            op for op in plan.operators
+            if op.id not in taken and _can_share(op) and not holds_state(op.id, last)
+        ]  # fmt: skip
+        chosen += [(_name(members), members, None) for members in _alike(plan, free)]
+    shared = plan
+    for name, members, record in chosen:
+        shared = _with_store(shared, name, members, record)
+    return replace(shared, before=plan) if chosen else plan
+
+
+def records(plan: Plan) -> dict[str, dict[str, Any]]:
+    """The stores of a plan, for the query's description."""
+    found: dict[str, dict[str, Any]] = {}
+    for op in plan.operators:
+        if isinstance(op.node, SharedPanes | SharedSort):
+            found[op.id] = {"members": list(op.producers)}
+        if isinstance(op.node, SharedPanes) and op.spec is not None:
+            window = op.spec.sliding
+            names = {shared_panes.signature(p): p.name for p in op.spec.primitives}
+            found[op.id].update(width=window.range, origin=window.origin, names=names)
+    return found
+
+
+def _can_share(operator: Operator) -> bool:
+    spec = operator.spec
+    if isinstance(operator.node, Sort):
+        return True
+    if spec is None or spec.plan != "panes" or spec.hidden:
+        return False
+    return isinstance(spec.window, TimeWindow) and not is_all_time(spec.window)
+
+
+def _by_panes(operator: Operator) -> Operator:
+    if operator.spec is None:
+        return operator
+    return replace(operator, spec=replace(operator.spec, plan="panes"))
+
+
+def _alike(plan: Plan, operators: Iterable[Operator]) -> Iterable[list[Operator]]:
+    """Operators that are worth a store, two or more at a time."""
+    same: dict[Any, list[Operator]] = {}
+    for op in operators:
+        paths = list(plan.paths_to(op.id))
+        if any(p.blocked_by is not None for p in paths):
+            continue  # Spark evaluates the steps of each path by itself
+        rows = tuple((_producer(plan, p), p.steps, p.time, p.shift) for p in paths)
+        keys = op.node.keys if isinstance(op.node, Aggregate) else None
+        same.setdefault((rows, keys, op.on, op.level), []).append(op)
+    for members in same.values():
+        windows = [op.spec.sliding for op in members if op.spec is not None]
+        # Sorts right behind the same rows always share: a chain holds no more than the longest wait alone.
+        for places in grouped(windows) if windows else [range(len(members))]:
+            if len(places) > 1:
+                yield [members[i] for i in places]
+
+
+def _producer(plan: Plan, path: Path) -> Any:
+    """What tells producers of the same rows from others.
+
+    Two streams over one input give the same rows if they leave none out by a judgement of their own.
+    """
+    node = plan.node(path.producer)
+    if not isinstance(node, Source) or node.late != "admit":
+        return path.producer
+    if any(isinstance(p, Punctuated) or p.future == "side" for p in node.policies):
+        return path.producer
+    return replace(node, name="", policies=(), twin="")
+
+
+def _name(members: Sequence[Operator]) -> str:
+    kind = "sorts" if isinstance(members[0].node, Sort) else "panes"
+    text = " ".join(sorted(op.id for op in members))
+    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def _with_store(plan: Plan, name: str, members: Sequence[Operator], record: Record | None) -> Plan:
+    """Put one operator in the place of several."""
+    first = members[0]
+    made = _sorts(name, members) if isinstance(first.node, Sort) else _panes(name, members, record)
+    gone = {op.id for op in members}
+    operators = [made if op.id == first.id else op for op in plan.operators]
+    paths = [replace(p, consumer=name) if p.consumer == first.id else p for p in plan.paths]
+    return replace(
+        plan,
+        operators=tuple(op for op in operators if op.id not in gone),
+        paths=tuple(p for p in paths if p.consumer not in gone),
+    )
+
+
+def _sorts(name: str, members: Sequence[Operator]) -> Operator:
+    first = members[0].node
+    assert isinstance(first, Sort)
+    readers = tuple((op.id, op.node) for op in members if isinstance(op.node, Sort))
+    node = SharedSort(first.schema, first.times, first.child, first.on, readers)
+    return Operator(name, node, members[0].level)
+
+
+def _panes(name: str, members: Sequence[Operator], record: Record | None) -> Operator:
+    first = members[0].node
+    assert isinstance(first, Aggregate)
+    panes = None if record is None else StorePanes(record.width, record.origin)
+    names = {} if record is None else record.names
+    store = shared_panes.store_of([op.spec for op in members if op.spec], panes, names)
+    readers = tuple((op.id, op.node) for op in members if isinstance(op.node, Aggregate))
+    node = SharedPanes(
+        first.schema, first.times, first.child, first.keys, store.spec.window,
+        store.spec.primitives, (), False, readers,
+    )  # fmt: skip
+    return Operator(name, node, members[0].level, store.spec)

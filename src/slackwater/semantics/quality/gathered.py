@@ -1,0 +1,101 @@
+"""What the tasks of a batch tell of a stream's quality: small, JSON, and the same in whatever order it is merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slackwater.semantics.quality.measure import Tally
+from slackwater.semantics.quality.measure import merged as merged_tallies
+from slackwater.semantics.quality.moments import Moments
+from slackwater.semantics.quality.moments import added as added_moments
+from slackwater.semantics.quality.statistics import Bag, merged_bags
+
+MAX_GROUPS = 256
+"""Groups in the sample by which the error per group is judged: those whose key has the least hash."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch's rows as one consumer sees them: by window, their moments (all rows, those that reach it, then one per
+    column of values), and the moments of a sample of groups by the hash of their key.
+    """
+
+    tally: Tally = field(default_factory=dict)
+    moments: tuple[Moments, ...] = ()
+    groups: Mapping[int, tuple[Moments, ...]] = field(default_factory=dict)
+
+    def to_json(self) -> list[Any]:
+        """Plain lists."""
+        tally = [[w, r, m] for w, (r, m) in sorted(self.tally.items())]
+        groups = [[h, [list(m) for m in ms]] for h, ms in sorted(self.groups.items())]
+        return [tally, [list(m) for m in self.moments], groups]
+
+    @classmethod
+    def from_json(cls, json: Sequence[Any]) -> Rows:
+        """The inverse of `to_json`."""
+        return cls(
+            {w: (r, m) for w, r, m in json[0]},
+            tuple(Moments(*m) for m in json[1]),
+            {h: tuple(Moments(*m) for m in ms) for h, ms in json[2]},
+        )
+
+
+def merged_rows(parts: Sequence[Rows]) -> Rows:
+    """One consumer's rows of several tasks."""
+    known = [p for p in parts if p.moments]
+    columns = len(known[0].moments) if known else 0
+    moments = tuple(added_moments(p.moments[i] for p in known) for i in range(columns))
+    found: dict[int, list[tuple[Moments, ...]]] = {}
+    for part in parts:
+        for key, ms in part.groups.items():
+            found.setdefault(key, []).append(ms)
+    groups = {
+        key: tuple(added_moments(ms[i] for ms in found[key]) for i in range(len(found[key][0])))
+        for key in sorted(found)[:MAX_GROUPS]
+    }
+    return Rows(merged_tallies(p.tally for p in parts), moments, groups)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """One column of a source in one batch: its delays, and each consumer's rows.
+
+    ``judged`` is what the one task of a stream with strict lateness found: the adaptation's state and the bound.
+    """
+
+    bag: Bag | None = None
+    consumers: tuple[Rows, ...] = ()
+    judged: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts."""
+        return {
+            "bag": None if self.bag is None else self.bag.to_json(),
+            "consumers": [c.to_json() for c in self.consumers],
+            "judged": self.judged,
+        }
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Gathered:
+        """The inverse of `to_json`."""
+        return cls(
+            None if json["bag"] is None else Bag.from_json(json["bag"]),
+            tuple(Rows.from_json(c) for c in json["consumers"]),
+            json["judged"],
+        )
+
+
+def merged(parts: Iterable[Gathered]) -> Gathered:
+    """One of several tasks'; only one of them can have judged rows one by one."""
+    parts = list(parts)
+    count = max((len(p.consumers) for p in parts), default=0)
+    consumers = [
+        merged_rows([p.consumers[i] for p in parts if i < len(p.consumers)]) for i in range(count)
+    ]
+    return Gathered(
+        merged_bags(p.bag for p in parts if p.bag is not None),
+        tuple(consumers),
+        next((p.judged for p in parts if p.judged is not None), None),
+    )

@@ -1,0 +1,103 @@
+"""The slack of an ordered join from the measured lateness of its results.
+
+What the period so far lacks of the target is made good over the time to come, as in `join_slack`; but over a third of a
+period, not over one interval. A small lack, divided by one interval's results, would ask for all of them, and slack would
+swing between nothing and the largest delay. What it has in excess is not used up: the next periods would lack it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slackwater.semantics.quality.controller import JOIN_WEIGHTS, Controller
+from slackwater.semantics.quality.join_slack import WARMUP, RecallTarget
+from slackwater.semantics.quality.recall import instant_requirement
+from slackwater.semantics.quality.recall_lateness import ResultLateness, lateness_edges
+
+__all__ = ["MeasuredSlack"]
+
+AHEAD = 3
+"""The time in which past lacks are made good is the period divided by this."""
+
+
+@dataclass
+class MeasuredSlack:
+    """Adapts the slack of one join. ``reached``: all results up to there have left, or never will."""
+
+    target: RecallTarget
+    lateness: ResultLateness
+    slack: int = 0
+    reached: int | None = None
+    first: int | None = None
+    needed: float | None = None
+    expected: float | None = None
+    estimated: float | None = None
+    warmup: int = 0
+    controller: Controller = field(default_factory=lambda: Controller(*JOIN_WEIGHTS))
+
+    @classmethod
+    def fresh(cls, target: RecallTarget) -> MeasuredSlack:
+        """Before the first result."""
+        lateness = ResultLateness(target.granularity, target.interval, target.period)
+        return cls(target, lateness, warmup=target.period // WARMUP)
+
+    def adapt(self, clock: int, reached: int, largest: int) -> int:
+        """The slack from now on.
+
+        ``clock`` is how far the slowest stream has come, ``reached`` how far the join has; ``largest`` is the largest
+        delay seen, which is the slack until enough is known.
+        """
+        if self.first is None:
+            self.first = reached
+        if self.reached is not None and reached <= self.reached:
+            # Nothing has left the join since the last time, so nothing was learnt.
+            return self.slack
+        self.reached = reached
+        target = self.target
+        shares = self.lateness.shares(clock)
+        ahead = max(target.interval, target.period // AHEAD)
+        made, true = self.lateness.past(clock, reached - (target.period - ahead), reached, shares)
+        seen = min(target.period - ahead, max(target.interval, reached - self.first))
+        needed = instant_requirement(target.recall, made, true, true * ahead / max(1, seen))
+        self.needed = max(target.recall, needed)
+        made, true = self.lateness.past(clock, reached - target.period, reached, shares)
+        self.estimated = float(min(1.0, made / true)) if true else None
+        edges = lateness_edges(len(shares), target.granularity)
+        if target.method == "controller":
+            measured = target.recall if self.estimated is None else self.estimated
+            self.controller.step(target.recall, measured)
+            chosen = self.controller.slack(largest)
+        else:
+            chosen = int(edges[np.flatnonzero(shares >= self.needed - 1e-12)[0]])
+        if reached - self.first < self.warmup:
+            chosen = max(chosen, largest)
+        if target.limit is not None:
+            chosen = min(chosen, target.limit)
+        self.expected = float(shares[np.searchsorted(edges, chosen, side="right") - 1])
+        self.slack = chosen
+        self.lateness.purge(clock)
+        return chosen
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; the target is the query's."""
+        names = ("slack", "reached", "first", "needed", "expected", "estimated")
+        own = {n: getattr(self, n) for n in names}
+        parts = {"lateness": self.lateness.to_json(), "controller": self.controller.to_json()}
+        return {**own, **parts}
+
+    @classmethod
+    def from_json(cls, target: RecallTarget, json: Mapping[str, Any]) -> MeasuredSlack:
+        """The inverse of `to_json`."""
+        made = cls.fresh(target)
+        made.lateness = ResultLateness.from_json(
+            json["lateness"], target.granularity, target.interval, target.period
+        )
+        made.controller = Controller.from_json(json["controller"])
+        for name, value in json.items():
+            if name not in ("lateness", "controller"):
+                setattr(made, name, value)
+        return made

@@ -1,0 +1,75 @@
+"""A query and the checkpoint it is started on: what that knows of the query, and whether it is the same one."""
+
+from __future__ import annotations
+
+import difflib
+
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.manifest import Manifest
+from slackwater.engine.plan import Plan
+from slackwater.engine.sharing import Record, records
+from slackwater.engine.statistics import holds_state
+from slackwater.errors import CheckpointError
+from slackwater.model.render import describe
+
+
+def stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
+    """The window plans of the query that a checkpoint belongs to; none if it is new."""
+    if not (checkpoint.root / "query.json").exists():
+        return {}
+    stored: dict[str, str] = checkpoint.open_query({})["plans"]
+    return stored
+
+
+def stored_stores(checkpoint: Checkpoint) -> dict[str, Record]:
+    """The stores that operators of the checkpoint's query share."""
+    if not (checkpoint.root / "query.json").exists():
+        return {}
+    found = checkpoint.open_query({}).get("stores", {})
+    return {name: Record.from_json(store) for name, store in found.items()}
+
+
+def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str:
+    """Compare the query with the one the checkpoint belongs to; its id."""
+    trees = describe([(o.name, o.node) for o in plan.outputs])
+    # A twin comes and goes with the output that has a slack of its own.
+    sources = [[s.name, s.input] for s in plan.sources if not s.twin]
+    settings = {"ansi": plan.ansi, "zone": plan.zone}
+    plans = {op.id: op.spec.plan for op in plan.operators if op.spec is not None}
+    stores = records(plan)
+    fresh = {
+        "outputs": trees, "sources": sources, "settings": settings, "plans": plans, "stores": stores,
+    }  # fmt: skip
+    stored = checkpoint.open_query(fresh)
+    problems: list[str] = []
+    for name, tree in trees.items():
+        before = stored["outputs"].get(name)
+        if before is not None and before != tree:
+            diff = difflib.unified_diff(before, tree, "checkpoint", "this query", lineterm="", n=2)
+            problems.append("\n".join(diff))
+    if stored["sources"] != sources:
+        problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
+    if stored["settings"] != settings:
+        problems.append(
+            f"session: checkpoint {stored['settings']}, this session {settings} "
+            "(spark.sql.ansi.enabled, spark.sql.session.timeZone)"
+        )
+    # Without state there is nothing that the plan could misread.
+    changed = [
+        op for op, p in plans.items() if stored["plans"].get(op, p) != p and holds_state(op, last)
+    ]
+    if changed:
+        problems.append(f"windowPlan: checkpoint {stored['plans']}, this query {plans}")
+    if problems:
+        raise CheckpointError(
+            "QUERY_CHANGED",
+            f"checkpoint '{checkpoint.location}' belongs to another query:\n" + "\n".join(problems),
+            hint="may change on one checkpoint: policy parameters, late, sink options, trigger, "
+            "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation. A function "
+            "shown as name@version that still means the same may be given the checkpoint's version=",
+            location=checkpoint.location,
+        )
+    if (trees, plans, stores) != (stored["outputs"], stored["plans"], stored.get("stores", {})):
+        plans = {**stored["plans"], **plans}
+        checkpoint.update_query({**stored, "outputs": trees, "plans": plans, "stores": stores})
+    return str(stored["id"])

@@ -1,0 +1,189 @@
+"""Joins in the engine without Spark: several groups, restarts with other numbers of them, little memory, owed pairs.
+
+Both sides come from one stream with two times, each of which may run ahead of the other or fall silent: a row has one
+of them, and joins on that side.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slackwater.engine.clock import ManualClock
+from slackwater.engine.join_rows import InputRows
+from slackwater.engine.join_spill import _policy
+from slackwater.engine.plan import Output, Plan, build
+from slackwater.model.node import Join
+from slackwater.model.schema import Expr, Named
+from slackwater.testing.transcripts import Transcript, oracle, parse
+from tests.engine.in_process import Engine
+
+DELAY = 5
+COLUMNS = {"k": "bigint", "ta": "bigint", "tb": "bigint", "v": "bigint"}
+Rows = list[dict[str, Any]]
+
+
+def transcript(data: list[Rows], **join: Any) -> Transcript:
+    """A join, and windows over it: on its time, on the left one, on both."""
+    how = join.get("how", "inner")
+    sides = [{"as": "a", "from": "s"}, {"as": "b", "from": "s"}]
+    step: dict[str, Any] = {"join": sides, "times": ["ta", "tb"], "keys": ["k"]}
+    if "tumbling" not in join:
+        step["band"] = {"before": 9, "after": 7}
+    query: dict[str, Any] = {
+        "pairs": [{**step, **join}, {"select": {"k": "k", "x": "a_ta", "y": "b_tb", "v": "a_v"}}],
+        "sums": [{"from": "pairs"}, {"window": {"range": 6, "slide": 3, "time": "max"},
+                                     "by": ["k"], "agg": {"n": "count(*)", "t": "sum(v)"}}],
+    }  # fmt: skip
+    if how == "inner":
+        pair = [{"range": 6, "slide": 3, "time": "x"}, {"range": 4, "time": "y"}]
+        ends = {"p": "x_window.end", "q": "y_window.end", "n": "n"}
+        query["left"] = [
+            {"from": "pairs"}, {"window": {"range": 5, "time": "x"}, "agg": {"n": "count(*)"}}
+        ]  # fmt: skip
+        query["both"] = [
+            {"from": "pairs"}, {"windows": pair, "agg": {"n": "count(*)"}}, {"select": ends}
+        ]  # fmt: skip
+    stream = {"columns": COLUMNS, "time": ["ta", "tb"], "progress": {"bounded_delay": DELAY}}
+    script = [{"rows": {"s": rows}} for rows in data]
+    return parse({"name": "join", "streams": {"s": stream}, "query": query,
+                  "script": [*script, {"end": True}]})  # fmt: skip
+
+
+def plan_of(script: Transcript) -> Plan:
+    outputs = [Output(name, o.node) for name, o in script.outputs.items()]
+    return build(outputs, ansi=True, zone="UTC")
+
+
+def batches(seed: int, count: int, rows: int = 24) -> list[Rows]:
+    """Rows out of order by less than the delay; now and then a side is silent for longer than the window."""
+    rng = random.Random(seed)
+    made, clock, silent = [], [0, 0], [0, 0]
+    for _ in range(count):
+        batch: Rows = []
+        for side in (0, 1):
+            silent[side] = silent[side] - 1 if silent[side] else 3 * (rng.random() < 0.15)
+            for _ in range(0 if silent[side] else rng.randrange(rows)):
+                clock[side] += rng.random() < 0.6
+                time = max(0, clock[side] - rng.randrange(DELAY))
+                key = rng.choice([1, 1, 2, 3, 4, 5, None])
+                at = {"ta": time, "tb": None} if side == 0 else {"ta": None, "tb": time}
+                batch.append({"k": key, **at, "v": rng.randrange(50)})
+            if silent[side]:
+                clock[side] += 8
+        rng.shuffle(batch)
+        made.append(batch)
+    return made
+
+
+def table(rows: Rows) -> pa.Table:
+    return pa.table({c: pa.array([r[c] for r in rows], pa.int64()) for c in COLUMNS})
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    monkeypatch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
+    return Engine(tmp_path, monkeypatch)
+
+
+def run(engine: Engine, script: Transcript, data: list[Rows], groups: dict[int, int]) -> None:
+    """All batches, two files each; before those in ``groups`` the query is started with so many groups."""
+    plan = plan_of(script)
+    for i, rows in enumerate(data):
+        if i in groups:
+            if i:
+                engine.stop()
+            engine.start(plan, groups=groups[i])
+        half = len(rows) // 2
+        engine.batch(*[table(part) for part in (rows[:half], rows[half:]) if part])
+    engine.batch(final=True)
+    engine.stop()
+
+
+def counted(rows: Any) -> Counter[Any]:
+    return Counter(
+        tuple(v for v in r.values() if not isinstance(v, dict) and not hasattr(v, "start"))
+        for r in rows
+    )
+
+
+@pytest.mark.spec("XJ-F03", "XJ-F87", "WQ-F63")
+@pytest.mark.parametrize(
+    ("seed", "join"),
+    [
+        (1, {}),
+        (2, {"how": "full"}),
+        (3, {"memory": 1}),
+        (4, {"memory": 2500, "how": "left"}),
+        (5, {"tumbling": 8, "memory": 900}),
+    ],
+)
+def test_all_comes_once_through_restarts_with_other_numbers_of_groups(
+    engine: Engine, seed: int, join: dict[str, Any]
+) -> None:
+    data = batches(seed, 8, 18)
+    script = transcript(data, **join)
+    run(engine, script, data, {0: 2, 2: 3, 4: 1, 6: 4})
+    seen = oracle(script)
+    for name in script.outputs:
+        want = counted([r for o in seen for r in o.outputs[name]])
+        assert counted(engine.rows(name)) == want, name
+        if "memory" not in join:
+            found = engine.results[name]
+            assert [counted(found.get(i, [])) for i in range(len(seen))] == [
+                counted(o.outputs[name]) for o in seen
+            ], name
+    assert len(engine.rows("pairs")) > 50
+
+
+def owing(count: int = 5) -> list[Rows]:
+    """Rows of one key, so that little memory leaves pairs owed."""
+    made = []
+    for b in range(count):
+        left = [{"k": 1, "ta": 2 * b + i % 2, "tb": None, "v": i} for i in range(8)]
+        right = [{"k": 1, "ta": None, "tb": 2 * b + i % 2, "v": i} for i in range(8)]
+        made.append([*left, *right])
+    return made
+
+
+def test_with_no_deadline_to_spare_pairs_come_at_once(engine: Engine) -> None:
+    data = owing()
+    at_once = transcript(data, memory=600, deadline="0 seconds")
+    join = plan_of(at_once).operators[0].node
+    assert isinstance(join, Join) and _policy(join).backlog == 0
+    run(engine, at_once, data, {0: 1})
+    seen = oracle(at_once)
+    for i, o in enumerate(seen):
+        assert counted(engine.results["pairs"].get(i, [])) == counted(o.outputs["pairs"]), i
+
+
+def test_owed_pairs_come_without_new_input(engine: Engine) -> None:
+    data = owing()
+    script = transcript(data, memory=600, deadline="10 seconds")
+    engine.start(plan_of(script), groups=2)
+    clock = ManualClock(1_000_000)
+    object.__setattr__(engine.loop.query, "clock", clock)
+    for rows in data:
+        engine.batch(table(rows))
+    first = counted(engine.rows("pairs"))
+    want = counted([r for o in oracle(script) for r in o.outputs["pairs"]])
+    assert first < want, "some pairs must be owed for this test to tell anything"
+    clock.advance(20_000_000)
+    engine.batch()
+    assert counted(engine.rows("pairs")) == want
+    engine.stop()
+
+
+def test_a_key_is_kept_apart_from_a_column_of_another_type() -> None:
+    join = plan_of(transcript([[]])).operators[0].node
+    assert isinstance(join, Join)
+    shape = InputRows(join, 0)
+    assert "_k0" not in shape.lean.names  # the key is the column k
+    wider = Named("k", Expr("`k`", "decimal(20,0)", '"k"'))
+    other = Join(**{**vars(join), "keys": ((wider,), (wider,))})
+    assert "_k0" in InputRows(other, 0).lean.names

@@ -1,0 +1,186 @@
+"""Aggregates that share a store of panes in the engine: restarts, other members, other numbers of groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.engine import manifest as manifests
+from slackwater.engine.plan import Output, Plan, build, renumber
+from slackwater.engine.sharing import Record, records, share
+from slackwater.model.node import Node, SharedPanes, Sort, Source
+from slackwater.model.policy import BoundedDelay, MaxDelay, Punctuated
+from slackwater.model.time import TimeColumn
+from slackwater.model.window import TimeWindow
+from tests.engine.in_process import Engine
+from tests.engine.test_low_table import FIELDS, batches, counted, shown, table
+
+TIME = TimeColumn("ts", "long", 1_000_000)
+BASE = Source(FIELDS, (TIME,), "s", 0, (BoundedDelay(6),))
+
+
+def twin(delay: int) -> Source:
+    return replace(BASE, name="s~", policies=(BoundedDelay(delay),), twin="s")
+
+
+def plan_of(nodes: dict[str, Node]) -> Plan:
+    outputs = renumber([Output(n, node) for n, node in nodes.items()], {0: 0})
+    return build(outputs, ansi=True, zone="UTC", window_plan="panes")
+
+
+def results(*names: str) -> dict[str, Node]:
+    """Two slacks for one aggregate, windows that do not fit it, and windows over windows."""
+    sums = counted(twin(0), ("k",), TimeWindow(12, 4, 0, "ts"), "v")
+    slow = counted(twin(15), ("k",), TimeWindow(12, 4, 0, "ts"), "v")
+    gaps = counted(BASE, ("k",), TimeWindow(4, 8, 2, "ts"), "v")
+    found: dict[str, Node] = {
+        "early": sums,
+        "exact": slow,
+        "gaps": gaps,
+        "large": counted(slow, (), TimeWindow(24, 24, 0, "window"), "n"),
+        "new": counted(twin(3), ("k",), TimeWindow(20, 4, 0, "ts"), "v"),
+    }
+    return {n: found[n] for n in names}
+
+
+def started(engine: Engine, plan: Plan, sharing: bool, stores: dict[str, Any], **how: Any) -> dict:
+    """Start as the surface does: with the stores that the checkpoint knows."""
+    last = manifests.last(engine.checkpoint) if hasattr(engine, "checkpoint") else None
+    known = {n: Record.from_json(r) for n, r in stores.items()}
+    plan = share(plan, known, last, wanted=sharing)
+    engine.start(plan, **how)
+    return records(plan)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(name: str) -> Engine:
+        (tmp_path / name).mkdir()
+        return Engine(tmp_path / name, monkeypatch)
+
+    return make
+
+
+def played(found: Engine, sharing: bool, seed: int) -> list[dict[str, Any]]:
+    """Four outputs; after some batches one goes and one comes, and the work is cut otherwise."""
+    data = batches(seed, 10, late=True)
+    stores: list[dict[str, Any]] = [{}]
+    first = plan_of(results("early", "exact", "gaps", "large"))
+    second = plan_of(results("early", "exact", "large", "new"))
+    for i, rows in enumerate(data):
+        if i in (0, 3, 6):
+            if i:
+                found.stop()
+            plan = first if i < 6 else second
+            stores.append(started(found, plan, sharing, stores[-1], groups=1 + i // 3, tasks=2))
+        half = len(rows) // 2
+        found.batch(*[table(part) for part in (rows[:half], rows[half:]) if part])
+    found.batch(final=True)
+    found.stop()
+    return stores[1:]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sharing_does_not_show_over_restarts_and_other_members(engine: Any, seed: int) -> None:
+    shared = engine("shared")
+    stores = played(shared, True, seed)
+    apart = engine("apart")
+    assert played(apart, False, seed) == [{}, {}, {}]
+    for name in ("early", "exact", "gaps", "large", "new"):
+        for batch, rows in apart.results[name].items():
+            assert shown(shared.results[name].get(batch, [])) == shown(rows), (name, batch)
+        assert sum(map(len, apart.results[name].values())) > 0
+    # One store, the same after the restart; then without the one that went, and not with the one that came.
+    (store,) = stores[0]
+    assert stores[1] == stores[0] and list(stores[2]) == [store]
+    assert (len(stores[0][store]["members"]), len(stores[2][store]["members"])) == (3, 2)
+    assert stores[0][store]["width"] == 2
+    held = [sum(op["state"]["rows"] for op in r["operators"].values()) for r in shared.records[3:6]]
+    held_apart = [
+        sum(op["state"]["rows"] for op in r["operators"].values()) for r in apart.records[3:6]
+    ]
+    assert sum(held) < sum(held_apart)
+
+
+def test_sorts_share_a_chain_and_each_row_reaches_each_once(engine: Any) -> None:
+    """Every row's delivery to every sort is counted, over restarts with other slacks."""
+
+    def sorts(*slacks: int) -> dict[str, Node]:
+        return {f"q{i}": Sort(FIELDS, (TIME,), twin(k), "ts") for i, k in enumerate(slacks)}
+
+    found, stores = engine("sorts"), {}
+    made = batches(4, 12, late=True)
+    data = [[(n + 1000 * b, t, v) for n, (_, t, v) in enumerate(r)] for b, r in enumerate(made)]
+    starts = {0: (0, 4, 20), 4: (6, 2, 20), 8: (1, 30)}
+    bounds = {}
+    late: dict[str, set[int]] = {f"q{i}": set() for i in range(3)}
+    newest, inforce = -(10**9), dict.fromkeys(late, -(10**9))
+    for i, rows in enumerate(data):
+        if i in starts:
+            if i:
+                found.stop()
+            slacks = starts[i]
+            stores = started(found, plan_of(sorts(*slacks)), True, stores, groups=1 + i // 4)
+            bounds = {f"q{n}": k for n, k in enumerate(slacks)}
+        for q in bounds:
+            late[q] |= {k for k, t, _ in rows if t < inforce[q]}
+        found.batch(*[table(part) for part in (rows[::2], rows[1::2]) if part])
+        newest = max([newest, *(t for _, t, _ in rows)])
+        inforce.update({q: max(inforce[q], newest - k) for q, k in bounds.items()})
+    found.batch(final=True)
+    found.stop()
+    assert len(stores) == 1 and [len(r["operators"]) for r in found.records] == [1] * 13
+    every = {k for rows in data for k, _, _ in rows}
+    for q in ("q0", "q1"):
+        got = found.rows(q)
+        assert [r["ts"] for r in got] == sorted(r["ts"] for r in got)
+        assert sorted(r["k"] for r in got) == sorted(every - late[q])
+    assert late["q0"] - late["q1"] and late["q0"] != every
+    # The one that is gone got each row once, too, as far as it came.
+    gone = [r["k"] for r in found.rows("q2")]
+    assert len(gone) == len(set(gone)) > 0
+
+
+def operators(plan: Plan) -> list[str]:
+    return [op.id.partition("-")[0] for op in plan.operators]
+
+
+def test_who_shares_and_who_does_not() -> None:
+    one, two = TimeWindow(12, 4, 0, "ts"), TimeWindow(8, 4, 0, "ts")
+
+    def shared(a: Source, b: Source, keys: tuple[str, ...] = ("k",), window: Any = two) -> int:
+        nodes = {"a": counted(a, ("k",), one, "v"), "b": counted(b, keys, window, "v")}
+        return sum(
+            isinstance(op.node, SharedPanes) for op in share(plan_of(nodes), {}, None).operators
+        )
+
+    assert shared(BASE, BASE) == 1
+    assert shared(twin(1), twin(2)) == 1
+    assert shared(BASE, replace(BASE, name="t", policies=(MaxDelay(),))) == 1
+    # Other keys, windows that fit badly.
+    assert shared(BASE, BASE, ()) == 0
+    assert shared(BASE, BASE, window=TimeWindow(9999, 9999, 0, "ts")) == 0
+    # Rows that one of them leaves out: late ones, punctuation, times in the future.
+    assert shared(replace(BASE, late="drop"), replace(twin(2), late="drop")) == 0
+    drops = replace(BASE, late="drop")
+    assert shared(drops, drops) == 1
+    aside = BoundedDelay(1).futureGuard(5, future="side")
+    other = replace(BASE, name="t", policies=(aside,))
+    assert shared(BASE, other) == 0
+    said = replace(BASE, name="t", policies=(Punctuated(column="v"),))
+    assert shared(BASE, said) == 0
+    assert operators(share(plan_of(results("early", "exact")), {}, None, wanted=False)) == [
+        "aggregate", "aggregate",
+    ]  # fmt: skip
+
+
+def test_a_twin_is_named_after_its_output() -> None:
+    plan = plan_of({**results("early", "exact"), "both": results("exact")["exact"]})
+    assert [s.name for s in plan.sources] == ["s~early", "s~exact", "s~both"]
+    # The same names whatever else is started with them.
+    again = plan_of(results("exact"))
+    assert [s.name for s in again.sources] == ["s~exact"]
+    assert {op.id for op in again.operators} <= {op.id for op in plan.operators}

@@ -1,0 +1,114 @@
+"""The vectorised judgement against the tuple-by-tuple simulation, and its independence of cuts."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.limits import START
+from slackwater.semantics.quality.adapt import Adaptation
+from slackwater.semantics.quality.strict import Feed, judge
+from slackwater.semantics.quality.target import Consumer, Target
+from slackwater.semantics.quality.threshold import Asked
+from slackwater.testing.oracle_quality import simulate
+
+Rows = list[tuple[int, float]]
+QUICK = (Phase.explicit, Phase.generate)  # a stream of hundreds of rows does not shrink
+
+
+def stream(seed: int, rows: int) -> Rows:
+    """Mostly in order, some late, a few very late, and a change of habits half-way."""
+    rng = np.random.default_rng(seed)
+    made = []
+    time = int(rng.integers(-50, 50))
+    for i in range(rows):
+        time += int(rng.integers(0, 4))
+        worse = 4 if i > rows // 2 and seed % 2 else 1
+        late = rng.random() < 0.3
+        delay = int(rng.exponential(6 * worse)) if late else 0
+        if rng.random() < 0.01:
+            delay += int(rng.integers(20, 120))
+        made.append((time - delay, float(rng.integers(1, 20))))
+    return made
+
+
+def fresh(width: int, slide: int, target: Target) -> Adaptation:
+    consumer = Consumer(TimeWindow(width, slide, 0, "t"), (Asked("sum", 0),), 1)
+    return Adaptation.fresh(target, [consumer])
+
+
+def feed(rows: Rows) -> tuple[np.ndarray, list[Feed]]:
+    times = np.array([t for t, _ in rows], np.int64)
+    values = np.array([v for _, v in rows])
+    return times, [Feed(np.ones(len(rows), bool), [values])]
+
+
+def window_sums(rows: Rows, bounds: np.ndarray, width: int, slide: int) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for (time, value), bound in zip(rows, bounds.tolist(), strict=True):
+        wid = time // slide
+        while (wid + 1) * slide - width <= time:
+            if bound < (wid + 1) * slide:
+                found[wid] = found.get(wid, 0.0) + value
+            wid += 1
+    return found
+
+
+@pytest.mark.spec(
+    "QD-A1", "QD-A2", "QD-A3", "QD-A10", "QD-B8", "QD-B11", "QD-D2", "QD-D6", "QD-D10", "QD-D11"
+)
+@settings(max_examples=25, deadline=None, phases=QUICK)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([(20, 5), (30, 30), (17, 4), (6, 10)]),
+    st.sampled_from([0.02, 0.1, 0.3]),
+    st.sampled_from([1, 3]),
+)
+def test_slacks_and_sums_are_those_of_the_simulation(
+    seed: int, window: tuple[int, int], error: float, granule: int
+) -> None:
+    width, slide = window
+    rows = stream(seed, 260)
+    wanted = simulate(rows, width=width, slide=slide, error=error, granule=granule, warm_rows=100)
+    target = Target(error=error, granularity=granule, warm_rows=100)
+    adaptation = fresh(width, slide, target)
+    times, feeds = feed(rows)
+    found = judge(adaptation, times, feeds, START)
+    assert found.changes == wanted.changes
+    assert found.bound == wanted.bound
+    assert window_sums(rows, found.bounds, width, slide) == pytest.approx(wanted.sums)
+
+
+@pytest.mark.spec("QD-A1")
+@settings(max_examples=15, deadline=None, phases=QUICK)
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.integers(0, 400), max_size=6),
+    st.sampled_from(["model", "pd"]),
+)
+def test_it_does_not_matter_where_arrivals_are_cut(seed: int, cuts: list[int], method: str) -> None:
+    rows = stream(seed, 400)
+    target = Target(error=0.05, granularity=2, warm_rows=100, method=method)  # type: ignore[arg-type]
+    whole = fresh(20, 5, target)
+    times, feeds = feed(rows)
+    wanted = judge(whole, times, feeds, START)
+    part = fresh(20, 5, target)
+    bound, bounds, changes = START, [], []
+    edges = [0, *sorted(cuts), len(rows)]
+    for a, b in pairwise(edges):
+        # A restart between two pieces: only what JSON can hold goes on.
+        part = Adaptation.from_json(json.loads(json.dumps(part.to_json())), target, part.consumers)
+        piece = [Feed(f.passed[a:b], [v[a:b] for v in f.values]) for f in feeds]
+        found = judge(part, times[a:b], piece, bound)
+        bound = found.bound
+        bounds += found.bounds.tolist()
+        changes += [(a + at, slack) for at, slack in found.changes]
+    assert bounds == wanted.bounds.tolist()
+    assert changes == wanted.changes
+    assert part.to_json() == whole.to_json()
