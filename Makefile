@@ -12,7 +12,7 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 PARALLEL ?= -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments faults conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-joins: setup ## joins: Slackwater beside native stream-stream joins, as a 
 
 bench-experiments: setup ## experiments on the kernels beside baselines that need order, as docs/experiments.md
 	$(PY) -m benchmarks experiments $(BENCH)
+
+bench-quality: setup ## quality targets: how often they are kept, and how long results wait
+	$(PY) -m benchmarks quality $(BENCH)
 
 faults: setup ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
 	$(PY) -m pytest -q -m faults $(FAULTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import growth, join_experiments, joins, windows
+from benchmarks import growth, join_experiments, joins, quality, windows
 from benchmarks.experiments import page as experiments
 
 BENCHMARKS = {
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "joins": joins.main,
     "experiments": experiments.main,
     "join-experiments": join_experiments.main,
+    "quality": quality.main,
 }
 
 

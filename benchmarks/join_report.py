@@ -36,7 +36,7 @@ everything works.
 | `bounded-270s` | a window of about nine times what `memory=` allows, beside the same with ample memory | half of the throughput |
 
 In every run the number of pairs and a checksum over them are compared with DuckDB's answer over the same files; a difference ends
-the benchmark. Under `benchmarks/baselines` are joins as others do them, for experiments: RPWJ, two joins that keep order
+the benchmark. Under `benchmarks/baselines` are joins as others do them, for [experiments](join-experiments.md): RPWJ, two joins that keep order
 (results buffered, inputs buffered), and one that trusts in global order, with tests that show where it goes wrong."""
 LEAST_SHARE = 0.5
 """What is left of the throughput with ample memory when the window is nine times the budget, at least."""

@@ -97,7 +97,7 @@ def sliding(*, quick: bool = False) -> Finding:
     sizes = group_sizes(rows * 10, 5, rng)
     whole = np.repeat(np.arange(len(sizes)), sizes)
     lines, points = [], []
-    for delay in (0, 5, 10) if quick else (0, 2, 5, 10):
+    for delay in (0, 10) if quick else (0, 2, 5, 10):
         batches, bounds = [], []
         draw = np.random.default_rng(9)
         for i in range(count):
@@ -137,7 +137,7 @@ def sliding(*, quick: bool = False) -> Finding:
 def zipf(*, quick: bool = False) -> Finding:
     """Memory of the three ways as the skew of groups grows."""
     rows, keys = (10_000, 1_000) if quick else (300_000, 30_000)
-    points = [measure(rows, keys, skew) for skew in (SKEWS[::3] if quick else SKEWS)]
+    points = [measure(rows, keys, skew) for skew in (SKEWS[::6] if quick else SKEWS)]
     lines = []
     for p in points:
         best = min(p["eager"], p["lazy"])
@@ -162,13 +162,13 @@ def zipf(*, quick: bool = False) -> Finding:
 
 def crossover(*, quick: bool = False) -> Finding:
     """Keep rows or reduce them: where one becomes smaller than the other, and what the rules say."""
-    groups = 300 if quick else 2_000
+    groups, count = (300, 12) if quick else (2_000, 20)
     window = TimeWindow(300, 60, 0, "ts")
     spec = AggregateSpec((Field("k", "bigint"),), window, LARGE, "adaptive", True)
     sizes = sizes_of(spec)
     predicted = threshold(sizes, window.range, window.slide)
     lines, points = [], []
-    for volume in VOLUMES[::3] if quick else VOLUMES:
+    for volume in VOLUMES[3::4] if quick else VOLUMES:
         rng = np.random.default_rng(10)
         each = int(groups * volume * 30 / 300)
         batches = [
@@ -179,9 +179,9 @@ def crossover(*, quick: bool = False) -> Finding:
                     "v": rng.integers(0, 1000, each),
                 }
             )
-            for i in range(20)
+            for i in range(count)
         ]
-        found = peaks(batches, [(i + 1) * 30 for i in range(20)], window, LARGE)
+        found = peaks(batches, [(i + 1) * 30 for i in range(count)], window, LARGE)
         some = found["groups"]
         eager = some["eager"] / max(1, some["eager"] + some["lazy"])
         smaller = "rows" if found["lazy"] < found["eager"] else "partials"

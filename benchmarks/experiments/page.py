@@ -37,6 +37,7 @@ EXPERIMENTS: dict[str, Callable[..., Finding]] = {
     "8.3.2": analytic.late_input,
     "8-5": analytic.ordered_output,
 }
+HEAD = ("experiment", "source", "here", "agrees")
 PICTURES: dict[str, Callable[[Finding, Path], None]] = {
     "X10": skew.plot,
     "Zipf": groups.plot_zipf,
@@ -105,7 +106,7 @@ def document(found: dict[str, Any], findings: Sequence[Finding]) -> str:
         "difference is the finding. Numbers X1 to X13 are those of the dissertation's experiments (X9, the rate that a low level of fixed size sustains, is `python -m benchmarks.low_level`), others its sections and figures. Its "
         "machines were of 2005 and its sizes are scaled down here: ratios count, not the figures themselves.",
         "## In short",
-        markdown(("experiment", "source", "here", "agrees"), lines),
+        "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, ["---"] * len(HEAD), *lines)),
         *(text(f, markdown) for f in findings),
     ]
     return "\n\n".join(parts) + "\n"

@@ -90,11 +90,11 @@ def _clocked(rows: pa.Table, window: TimeWindow, plan: Any, times: int) -> float
 
 def buffers(*, quick: bool = False) -> Finding:
     """X1: time of window ids, of panes and of rows that are kept, as the overlap grows."""
-    count, times = (6_000, 1) if quick else (20_000, 3)
+    count, times = (5_000, 1) if quick else (20_000, 3)
     rows = numbers(count)
     base = seconds(lambda: scan(rows), times)
     lines, points = [], []
-    for slide in SLIDES:
+    for slide in SLIDES[:-1] if quick else SLIDES:
         window = TimeWindow(RANGE, slide, 0, "ts")
         ways: dict[str, Callable[[], Any]] = {
             "buffering": lambda w=window: by_buffer(rows, w),  # type: ignore[misc]
@@ -103,15 +103,12 @@ def buffers(*, quick: bool = False) -> Finding:
         }
         right = [m.as_py() for _, m in by_buffer(rows, window)]
         assert right == by_plan(rows, window, "panes")["_a0"].to_pylist()
-        # Window ids make a copy of each row for each of its windows.
-        if quick and slide < 10:
-            del ways["wids"]
         taken = {name: seconds(run, times) for name, run in ways.items()}
         points.append({"slide": slide, "overlap": RANGE // slide, **taken})
-        cells = [f"{taken[n] * 1000:,.0f} ms" if n in taken else "-" for n in ("buffering", "wids", "panes")]  # fmt: skip
-        ratios = [f"{taken[n] / taken['buffering']:.2f}" if n in taken else "-" for n in ("wids", "panes")]  # fmt: skip
+        cells = [f"{t * 1000:,.0f} ms" for t in taken.values()]
+        ratios = [f"{taken[n] / taken['buffering']:.2f}" for n in ("wids", "panes")]
         lines.append([f"{slide}", f"{RANGE // slide}", *cells, *ratios])
-    ids = [p["wids"] / p["buffering"] for p in points if "wids" in p]
+    ids = [p["wids"] / p["buffering"] for p in points]
     panes = [p["panes"] / p["buffering"] for p in points]
     return Finding(
         "X1",
@@ -124,7 +121,7 @@ def buffers(*, quick: bool = False) -> Finding:
         f"window ids {ids[-1]:.2g} times the time of buffering at the greatest overlap, panes {panes[-1]:.2g} times",
         "yes" if ids[-1] < 1 else "in part" if panes[-1] < 1 else "no",
         "Here the buffering baseline scans an extent as one contiguous column, at well under a nanosecond a row, while a window id costs a copy of the "
-        "row and an update in a table: with much overlap plain window ids lose to it. That is why our plan for overlapping windows is panes, "
+        "row and an update in a table: with much overlap plain window ids lose to it. With little, all take some milliseconds, most of them the fixed cost of asking the column engine. That is why our plan for overlapping windows is panes, "
         "which do what the source's claim says: the more overlap, the greater the advantage.",
         points=points,
     )  # fmt: skip

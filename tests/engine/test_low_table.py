@@ -181,8 +181,13 @@ def test_a_lull_gives_finished_windows_away(engine: Any) -> None:
     done = len(q.records)
     q.batch()  # nothing is owed: no batch is run
     assert len(q.records) == done
+    assert q.loop.last.tables
+    q.stop()
+    q.start(plan)  # without tables: what is in them leaves at once
+    q.batch(table([(50, 18, 1)]))
+    assert not q.loop.last.tables and len(q.rows("small")) == 20
     q.batch(flush=True)
-    assert len(q.rows("small")) == 30
+    assert len(q.rows("small")) == 31
     q.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import pytest
 
 from slackwater.engine import manifest as manifests
+from slackwater.engine.inputs import SplitInput
 from slackwater.engine.plan import Output, Plan, build, renumber
 from slackwater.engine.sharing import Record, records, share
 from slackwater.model.node import Node, SharedPanes, Sort, Source
-from slackwater.model.policy import BoundedDelay, MaxDelay, Punctuated
+from slackwater.model.policy import BoundedDelay, MaxDelay, Punctuated, Quality
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
+from slackwater.surface.explain import explain_plan
 from tests.engine.in_process import Engine
 from tests.engine.test_low_table import FIELDS, batches, counted, shown, table
 
@@ -144,6 +147,52 @@ def test_sorts_share_a_chain_and_each_row_reaches_each_once(engine: Any) -> None
     assert len(gone) == len(set(gone)) > 0
 
 
+@pytest.mark.spec("QD-F2")
+def test_each_result_has_its_own_target_over_shared_panes(engine: Any) -> None:
+    """Slacks that follow targets are those of the same results by themselves, and so are the results."""
+
+    def nodes() -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        for name, share_ in (("rough", 0.6), ("fine", 0.999)):
+            policy = Quality(coverage=share_, warmup=1, granularity=1)
+            source = replace(BASE, name="s~", policies=(policy,), twin="s")
+            found[name] = counted(source, ("k",), TimeWindow(8, 4, 0, "ts"), "v")
+        return found
+
+    rng = random.Random(3)
+    data = [
+        [
+            (
+                rng.randrange(9),
+                max(0, 30 * b + i // 10 - (rng.random() < 0.3) * rng.randrange(40)),
+                i,
+            )
+            for i in range(300)
+        ]
+        for b in range(9)
+    ]
+    runs = []
+    for sharing in (True, False):
+        found = engine(f"quality-{sharing}")
+        stores = started(found, plan_of(nodes()), sharing, {})
+        assert len(stores) == sharing
+        for rows in data:
+            found.batch(*[table(part) for part in (rows[::2], rows[1::2]) if part])
+        found.batch(final=True)
+        found.stop()
+        runs.append(found)
+    shared, apart = runs
+    for name in ("rough", "fine"):
+        assert shown(shared.rows(name)) == shown(apart.rows(name)) != []
+    slack = [
+        {n: s["bounds"]["ts"]["behind"] for n, s in r["streams"].items()} for r in shared.records
+    ]
+    assert slack == [
+        {n: s["bounds"]["ts"]["behind"] for n, s in r["streams"].items()} for r in apart.records
+    ]
+    assert any((s["s~rough"] or 0) < (s["s~fine"] or 0) for s in slack)
+
+
 def operators(plan: Plan) -> list[str]:
     return [op.id.partition("-")[0] for op in plan.operators]
 
@@ -184,3 +233,15 @@ def test_a_twin_is_named_after_its_output() -> None:
     again = plan_of(results("exact"))
     assert [s.name for s in again.sources] == ["s~exact"]
     assert {op.id for op in again.operators} <= {op.id for op in plan.operators}
+
+
+def test_explain_shows_stores_and_chains() -> None:
+    sorts = {f"q{k}": Sort(FIELDS, (TIME,), twin(k), "ts") for k in (4, 20)}
+    plan = share(plan_of({**results("early", "exact"), **sorts}), {}, None)
+    text = explain_plan(plan, [SplitInput(None, "in", FIELDS)])
+    names = [op.id for op in plan.unshared.operators]
+    assert "one store of panes of 4 ticks for 2 aggregates over the same rows" in text
+    assert f"read by {names[0]}: 3 panes per window, each 1 of the store's" in text
+    assert "one chain of slack buffers on ts for 2 sorts of the same rows" in text
+    assert f"below the rows: 4 -> {names[2]}, +16 -> {names[3]}" in text
+    assert "20 ticks of rows are held, by themselves 24" in text

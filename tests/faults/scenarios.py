@@ -10,7 +10,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,12 +37,16 @@ BASE = 1_767_225_600  # 2026-01-01 in seconds
 
 @dataclass(frozen=True)
 class Scenario:
-    """A query over files; ``splits`` are the streams that are read as splits, ``format`` is the sinks'."""
+    """A query over files; ``splits`` are the streams that are read as splits, ``format`` is the sinks'.
+
+    ``over`` names the streams that are another one's rows again, under a policy of their own.
+    """
 
     name: str
     text: Mapping[str, Any]
     splits: frozenset[str] = frozenset()
     format: str = "parquet"
+    over: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def transcript(self) -> Transcript:
@@ -61,7 +65,8 @@ class Scenario:
         """One file per stream and batch; a stream that is silent in a batch has no file then."""
         for number, step in enumerate(self.transcript.batches):
             for name, rows_ in step.rows.items():
-                self.write_file(spark, folder, name, number, rows_)
+                if name not in self.over:
+                    self.write_file(spark, folder, name, number, rows_)
 
     def write_file(
         self, spark: SparkSession, folder: Path, name: str, number: int, rows: list[dict[str, Any]]
@@ -88,7 +93,9 @@ class Scenario:
         change: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> StreamingQuery:
         """The query on the checkpoint and sinks below ``state``; ``change`` alters its pipelines."""
-        streams = {n: self._stream(spark, s, inputs) for n, s in self.transcript.sources.items()}
+        sources = self.transcript.sources
+        frames = {n: self._frame(spark, s, inputs) for n, s in sources.items() if n not in self.over}
+        streams = {n: self._stream(frames[self.over.get(n, n)], s) for n, s in sources.items()}
         pipelines = change(dict(self.text["query"]))
         surface = _Surface(streams, pipelines)
         writers = [
@@ -111,14 +118,16 @@ class Scenario:
             },
         )
 
-    def _stream(self, spark: SparkSession, source: Source, inputs: Path) -> Any:
-        df = replay(
+    def _frame(self, spark: SparkSession, source: Source, inputs: Path) -> Any:
+        return replay(
             spark,
             [],
             _ddl(source),
             directory=str(inputs / source.name),
             splits=source.name in self.splits,
         )
+
+    def _stream(self, df: Any, source: Source) -> Any:
         return sw.stream(
             df,
             time=source.times[0].name,
@@ -300,6 +309,21 @@ def scenarios() -> dict[str, Scenario]:
              },
              "script": _script({"s": rows(11, late=False), "t": rows(12, late=False)})},
             frozenset({"s"}),
+        ),
+        Scenario(
+            # Aggregates share panes and sorts share rows, each with the slack of its own stream.
+            "two slacks",
+            {"name": "two slacks",
+             "streams": {"s": _delay(), "t": _delay({"bounded_delay": "30 seconds"})},
+             "query": {
+                 "soon": [{"from": "s"}, _window("20 seconds", "5 seconds", n="count(*)", t="sum(v)")],
+                 "exact": [{"from": "t"}, _window("10 seconds", n="count(*)", most="max(v)")],
+                 "early": [{"from": "s"}, {"sort": "ts"}],
+                 "late": [{"from": "t"}, {"sort": "ts"}],
+             },
+             "script": _script({"s": rows(13), "t": rows(13)})},
+            frozenset({"s"}),
+            over={"t": "s"},
         ),
     ]  # fmt: skip
     return {s.name: s for s in made}

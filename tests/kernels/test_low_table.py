@@ -70,7 +70,7 @@ def on_time(draw, rows=10):
 
 @pytest.mark.spec("OO-F14", "OO-F15", "WQ-F86", "WQ-F87", "WQ-F89")
 @QUICK
-@given(RULES, on_time(rows=4), st.integers(1, 8))
+@given(RULES, on_time(rows=9), st.integers(1, 8))
 def test_row_by_row_it_is_the_definition(rule, batches, size):
     """With one row per step: the same entries leave at the same moment, in the same order."""
     spec = spec_of(size, size, 0, "panes", CHOSEN)
@@ -95,6 +95,27 @@ def test_row_by_row_it_is_the_definition(rule, batches, size):
         slots = dict(
             zip(table.entries["_slot"].to_pylist(), shown(spec, table.entries), strict=True)
         )
+        assert slots == {i: as_shown([e])[0] for i, e in enumerate(oracle.slots) if e is not None}
+
+
+@pytest.mark.spec("OO-F14", "WQ-F89")
+@QUICK
+@given(RULES, on_time(), st.integers(1, 8))
+def test_a_batch_is_its_rows_in_the_order_that_the_kernel_declares(rule, batches, size):
+    """First the rows that find their entry, then the others by pane and hash."""
+    rule = replace(rule, every=0)
+    spec = spec_of(size, size, 0, "panes", CHOSEN)
+    table, oracle = low_table.empty(spec), OrderFree(rule.size, home_of(rule), 0, rule.probe)
+    hashes = {k: int(hash_of([pa.array([k])]).view(np.int64)[0]) for k in KEYS}
+    for rows, _ in batches:
+        there = {e.key() for e in oracle.slots if e is not None}
+        keyed = [(row["t"] // size, row["k"], row["f8"]) for row in rows]
+        keyed.sort(key=lambda r: (r[:2] not in there, r[0], hashes[r[1]]))
+        left = [e for row in keyed for e in oracle.arrive(*row, START)]
+        done = low_table.step(spec, table, [partials(spec, rows)], rule, START)
+        table = done.state
+        assert sorted(shown(spec, done.sent)) == sorted(as_shown(left))
+        slots = dict(zip(table.entries["_slot"].to_pylist(), shown(spec, table.entries)))
         assert slots == {i: as_shown([e])[0] for i, e in enumerate(oracle.slots) if e is not None}
 
 
@@ -243,6 +264,26 @@ def test_a_finished_window_leaves_without_a_burst():
         state = done.state
         sizes.append(done.sent.num_rows)
     assert max(sizes) > 20 * max(most.values())
+
+
+@pytest.mark.spec("WQ-F87")
+def test_the_search_for_old_entries_goes_round_the_table():
+    """It begins after slot 0, and comes to slot 0 last."""
+    rule = LowTable(8, every=1)
+    spec = spec_of(10, 10, 0, "panes", CHOSEN)
+    by_home = {home_of(rule)(k): k for k in KEYS}
+    assert 0 in by_home and len(by_home) > 3
+    homes = sorted(by_home)
+    *old, busy = homes
+    rows = [{"k": by_home[h], "t": 5, "f8": 1.0} for h in old]
+    state = low_table.step(spec, low_table.empty(spec), [partials(spec, rows)], rule, 0).state
+    found = []
+    for _ in old:
+        new = partials(spec, [{"k": by_home[busy], "t": 15, "f8": 1.0}])
+        done = low_table.step(spec, state, [new], rule, 1)
+        state = done.state
+        found += [key for _, key, *_ in shown(spec, done.sent)]
+    assert found == [by_home[h] for h in [*old[1:], 0]]
 
 
 @pytest.mark.spec("WQ-F89")

@@ -139,10 +139,11 @@ def test_a_held_bound_closes_just_what_is_out(bound, behind, range_, slide, orig
 
 def test_ledgers_for_another_number_of_groups():
     whole = [
-        {"closed": [[0, 40, 7], [40, 128, 6]], "held": 3},
-        {"closed": [[128, 256, 5]], "held": 0},
+        {"closed": [[0, 40, 7], [40, 128, 6]], "held": 3, "low": True},
+        {"closed": [[128, 256, 5]], "held": 0, "low": True},
     ]
-    assert regroup(whole, 1) == [{"closed": [[0, 40, 7], [40, 128, 6], [128, 256, 5]], "held": 1}]
+    closed = [[0, 40, 7], [40, 128, 6], [128, 256, 5]]
+    assert regroup(whole, 1) == [{"closed": closed, "held": 1, "low": True}]
     three = regroup(whole, 3)
     assert three[0]["closed"][0] == [0, 40, 7]
     for g, led in enumerate(three):

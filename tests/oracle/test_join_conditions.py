@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.errors import AnalysisError, ExecutionError
 from slackwater.kernels.condition import holds
+from slackwater.model.render import digest, render
 from slackwater.model.schema import Field
 from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.testing.kernel_executor import kernels
@@ -167,6 +168,17 @@ def test_a_function_is_told_by_what_it_does() -> None:
     assert version(bound) != version(functools.partial(bound.func, 4))
     assert version(same, version="7") == version(other, version="7") == "7"
     assert str(made(same)) == f"function same@{version(same)}(a_v)"
+
+
+def test_another_function_makes_another_query() -> None:
+    def node(function: str) -> Any:
+        step = {"join": ["a", "b"], "band": {"after": 1}, "where": {"function": function}}
+        stream = {"columns": {"ts": "bigint", "v": "bigint"}, "time": "ts"}
+        text = {"name": "t", "streams": {"a": stream, "b": stream}, "query": [step], "script": []}
+        return parse(text).outputs["out"].node
+
+    assert digest(node("rising")) == digest(node("rising")) != digest(node("odd_sum"))
+    assert "where function odd@1(all columns)" in render(node("odd_sum"))[0]
 
 
 def test_a_function_travels_by_value() -> None:

@@ -152,7 +152,6 @@ def note(got: dict[str, list[int]], deliveries: dict[str, np.ndarray]) -> None:
         got[name] += rows.tolist()
 
 
-@pytest.mark.spec("QD-F13")
 @pytest.mark.spec("QD-F15")
 def test_two_children_change_places() -> None:
     chain, got = fig()

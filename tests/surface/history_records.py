@@ -50,6 +50,7 @@ def record(batch: int, **changes: Any) -> dict[str, Any]:
                         "idle": [] if batch % 7 < 5 else ["main2"],
                         "excluded": [],
                         "maxDelay": {"ticks": 0, "time": None, "partition": None},
+                        "silent": None,
                     }
                 },
             }

@@ -27,6 +27,7 @@ GOOD: dict[str, Any] = {
                     "bound": "2026-01-01T00:00:00.000000Z", "ticks": 1, "newest": None, "behind": None,
                     "holder": None, "partitions": 1, "idle": [], "excluded": [],
                     "maxDelay": {"ticks": 0, "time": None, "partition": None},
+                    "silent": None,
                 }
             },
         }

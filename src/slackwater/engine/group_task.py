@@ -212,7 +212,12 @@ def _advance(
                 write_run(batch.run_folder, prefix, rows, shape.order, batch.failpoints, part)
             )
         if len(kept) > batch.settings.compact_runs:
-            kept, count = _compact(batch, operator, program, part, kept, buckets, first, group)
+            most = batch.settings.compact_rows
+            if step.compact_rows is not None:
+                most = min(most, step.compact_rows)
+            kept, count = _compact(
+                batch, operator, program, part, kept, buckets, first, group, most
+            )
             merged += count
         runs += kept
     return {
@@ -265,9 +270,9 @@ def _compact(
     buckets: tuple[int, int],
     first: int,
     group: int,
+    budget: int,
 ) -> tuple[list[Run], int]:
     """Merge the smallest runs of a part into one, as far as the budget of rows goes."""
-    budget = batch.settings.compact_rows
     chosen: list[Run] = []
     for run in sorted(runs, key=lambda r: r.rows):
         if chosen and budget < run.rows:

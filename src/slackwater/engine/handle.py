@@ -45,7 +45,6 @@ class Group(Protocol):
         ...
 
 
-
 class StreamingQuery:
     """A running query. It has the members of PySpark's ``StreamingQuery``, and ``flush``.
 
@@ -86,10 +85,10 @@ class StreamingQuery:
 
     def _watch(self) -> None:
         try:
-            self._spark.awaitTermination()
+            self._await_run()
             while self._change is not None and not self._stopped:
                 self._apply(self._change)
-                self._spark.awaitTermination()
+                self._await_run()
             if self._end_of_stream and not self._stopped:
                 self._loop.final = True
                 self._spark = self._start(self._loop, True)
@@ -102,8 +101,17 @@ class StreamingQuery:
             self._done.set()
             self._changed.set()
 
+    def _await_run(self) -> None:
+        try:
+            self._spark.awaitTermination()
+        except BaseException:
+            # A batch that a change of outputs cuts short is run again; if it was bad, it fails again.
+            if self._change is None or self._stopped:
+                raise
+
     def _apply(self, change: Change) -> None:
         """Start anew with other outputs, where the last batch that was committed left off."""
+        self._loop.settle()
         self._checkpoint = self._checkpoint.handed_over()
         loop, self._start, self._explain = change(self._checkpoint)
         loop.records = [*self._loop.records]
@@ -223,19 +231,21 @@ class StreamingQuery:
 
     def _regroup(self, change: Callable[[Group], Change]) -> None:
         with self._changing:
-            if self._group is None or not self.isActive:
-                raise ExecutionError(
-                    "NOT_RUNNING",
-                    "outputs can be added and removed while a query runs, and this one has ended",
-                    hint="start it again on its checkpoint with other outputs",
-                )
-            self._changed.clear()
-            self._change = change(self._group)
-            if self._spark.isActive:
-                self._spark.stop()
-            self._changed.wait()
-            if self._error is not None:
-                raise self._error
+            if self._group is not None and self.isActive:
+                self._changed.clear()
+                self._change = change(self._group)
+                if self._spark.isActive:
+                    self._spark.stop()
+                self._changed.wait()
+                if self._error is not None:
+                    raise self._error
+                if self._change is None:
+                    return
+            raise ExecutionError(
+                "NOT_RUNNING",
+                "outputs can be added and removed while a query runs, and this one has ended",
+                hint="start it again on its checkpoint with other outputs",
+            )
 
     def flush(self, timeout: float | None = 60) -> None:
         """Close every window that holds a row seen so far, and wait until the results are visible.

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine import failpoints, history
@@ -79,6 +80,7 @@ class Loop:
         self.error: BaseException | None = None
         self.records: list[dict[str, Any]] = []
         self.last = manifests.last(checkpoint)
+        self._busy = Lock()
         self._sweep()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -88,11 +90,19 @@ class Loop:
         against a pattern whose matcher recurses per character, and a long stack trace overflows its stack.
         """
         try:
-            self.run(frame, batch_id)
+            with self._busy:
+                self.run(frame, batch_id)
         except BaseException as error:
             self.error = error
             text = f"{type(error).__name__}: {error}"
             raise BatchFailed(text[:1000]) from None
+
+    def settle(self) -> None:
+        """Wait for a batch that still runs, and publish what is committed: another loop will know other outputs."""
+        with self._busy:
+            done = manifests.last(self.checkpoint)
+            if done is not None:
+                self._publish(done)
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """The steps of a batch."""

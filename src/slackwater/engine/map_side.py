@@ -31,7 +31,7 @@ class _Shape:
     columns: Columns
 
 
-# By query: the shape depends on the query alone. An entry is small; a driver runs few queries.
+# By query and columns: the outputs of a query may change while it runs. An entry is small; a driver runs few queries.
 _shapes: dict[str, _Shape] = {}
 
 
@@ -58,12 +58,13 @@ def partial_frame(
     if exchange is None:
         return None
     child = exchange.child()
-    shape = _shapes.get(batch.root)
+    key = "\n".join([batch.root, *groups, *items])
+    shape = _shapes.get(key)
     if shape is None:
         made = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
         if made is None:
             return None
-        shape = _shapes[batch.root] = made
+        shape = _shapes[key] = made
     if child.schema().size() != shape.width:
         return None
     jdf = spark._jsparkSession.internalCreateDataFrame(child.execute(), shape.schema, False)

@@ -55,7 +55,8 @@ class StateStep:
     ``output`` may be an iterator, so that a large result need not be in memory at once; ``keep`` is read after
     it is exhausted. Of a part in ``rewritten``, ``keep`` holds all rows that are still needed, not just the new.
     ``ledger`` is control state for the manifest; ``hold`` then says what may be promised of each input.
-    ``low_tables`` are those of the operator that hold entries after the batch. ``readers`` are results under other
+    ``low_tables`` are those of the operator that hold entries after the batch. ``compact_rows`` limits the rows that a merge
+    of runs may take in this batch further than the settings do. ``readers`` are results under other
     names than the operator's own, where several share its state.
     """
 
@@ -67,6 +68,7 @@ class StateStep:
     ledger: Mapping[str, Any] | None = None
     hold: tuple[int, ...] = ()
     low_tables: Sequence[Run] | None = None
+    compact_rows: int | None = None
     readers: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @property

@@ -175,13 +175,15 @@ def _batch(found: Adaptation, gathered: Gathered, bound: int, after: int) -> Non
     for at, rows in enumerate(gathered.consumers):
         state, window = found.states[at], found.consumers[at].window
         state.coverage.add(rows.tally)
+        if found.by_needs:
+            state.needs.add(rows.late, gathered.bag.granularity)
         state.latest = list(rows.moments)
         if rows.groups:
             state.groups = _group_shares(rows.moments[1], rows.groups)
         if window is not None and START < bound < after < END:
-            # The estimate is for windows at the edge of the batch; those before it fare better.
             last = closed_by(after, window)
-            found.closed(at, max(closed_by(bound, window), last - stride(window)) + 1, last)
+            edge = last - stride(window) + 1
+            found.closed(at, closed_by(bound, window) + 1, last, after + found.slack, edge)
     found.took()
     if not first:
         found.adapt()

@@ -10,14 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import ROWS, relation
+from slackwater.engine.deliver import ROWS, carrying, relation
 from slackwater.engine.quality import Reader, quality_settings, readers
-from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
 from slackwater.model.node import Source
+from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, Rows
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
+from slackwater.semantics.quality.needs import Late
 from slackwater.semantics.quality.statistics import Bag, merged_bags
+from slackwater.semantics.quality.strict import Feed
 from slackwater.semantics.settings import Settings
 from slackwater.semantics.window_ids import closed_by
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from slackwater.engine.low_level import Judged
 
 Mask = NDArray[np.bool_]
+
+ROW = "__sw_row"
 
 
 class QualityRows:
@@ -51,37 +56,28 @@ class QualityRows:
         for setting in self.settings:
             verdict = judged[columns.index(setting.column)]
             usable = data & ~verdict.null & ~verdict.future
-            bag = self._bag(setting, usable, codes, names, verdict.ticks)
+            granularity, edges = self._known(setting, names)
+            bag = _bag(edges, usable, codes, verdict.ticks, granularity)
+            clocks = np.array([e[-1] if e else START for e in edges], np.int64)[codes]
             bound = self.batch.bound(self.source.name, setting.column)
             rows = [
-                self._rows(reader, setting, table, usable, verdict.ticks, bound, ready)
+                self._rows(
+                    reader, setting, table, usable, verdict.ticks, clocks, granularity, bound, ready
+                )
                 for reader in self.readers[setting.column]
             ]
             found[setting.column] = Gathered(bag, tuple(rows))
         return found
 
-    def _bag(
-        self,
-        setting: Settings,
-        usable: Mask,
-        codes: NDArray[np.int64],
-        names: Sequence[str],
-        ticks: NDArray[np.int64],
-    ) -> Bag | None:
-        """Delays behind the newest times of each partition after earlier batches."""
+    def _known(self, setting: Settings, names: Sequence[str]) -> tuple[int, list[list[int]]]:
+        """The width of bins, and by partition the newest times after earlier batches."""
         assert setting.target is not None
         state = self.batch.states.get(self.source.name, {}).get("quality", {})
         known = state.get(setting.column, {}).get("adaptation", {})
         granularity = setting.target.granularity
         if known:
             granularity = known["statistics"]["window"]["granularity"]
-        parts = []
-        for i, name in enumerate(names):
-            times = ticks[usable & (codes == i)] if len(names) > 1 else ticks[usable]
-            if len(times):
-                edges = known.get("edges", {}).get(name, [])
-                parts.append(Bag.of(times, edges, granularity))
-        return merged_bags(parts)
+        return granularity, [known.get("edges", {}).get(name, []) for name in names]
 
     def _rows(
         self,
@@ -90,41 +86,58 @@ class QualityRows:
         table: pa.Table,
         usable: Mask,
         ticks: NDArray[np.int64],
+        clocks: NDArray[np.int64],
+        granularity: int,
         bound: int,
         ready: dict[int, pa.Table] | None,
     ) -> Rows:
         window = reader.consumer.window
-        counted = {} if window is None else tally(ticks[usable], closed_by(bound, window), window)
-        seen = Moments.ones(int(usable.sum()))
+        times = ticks[usable]
+        counted = {} if window is None else tally(times, closed_by(bound, window), window)
+        seen = Moments.ones(len(times))
+        known = ready is not None and reader.path.id in ready
+        if reader.path.blocked_by is not None and not known:
+            return Rows(counted, (seen, seen, *[Moments()] * len(reader.values)))
+        found = feed(self.batch, reader, table, usable, ready)
+        values = [v[found.passed] for v in found.values]
+        passed = Moments.ones(int(found.passed.sum()))
+        late = Late()
+        if window is not None and setting.target is not None:
+            at = clocks[usable][found.passed]
+            late = Late.of(times[found.passed], at, values, window, granularity)
+        groups = self._groups(reader, setting, table, usable, ready)
+        return Rows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
+
+    def _groups(
+        self,
+        reader: Reader,
+        setting: Settings,
+        table: pa.Table,
+        usable: Mask,
+        ready: dict[int, pa.Table] | None,
+    ) -> dict[int, tuple[Moments, ...]]:
+        """Moments of a sample of groups, where the error is that of each."""
+        if setting.target is None or setting.target.per != "group" or not reader.keys:
+            return {}
         rows, steps = table, reader.path.steps
         if ready is not None and reader.path.id in ready:
             rows, steps = ready[reader.path.id], ()
             usable = usable & rows["_pass"].to_numpy(zero_copy_only=False)
-        elif reader.path.blocked_by is not None:
-            return Rows(counted, (seen, seen, *[Moments()] * len(reader.values)))
         rows = rows if usable.all() else rows.filter(pa.array(usable))
         base = relation(steps, f"SELECT * FROM {ROWS}")
-        passed = self._moments(rows, base, reader.values, "")[0][1]
-        assert setting.target is not None
-        groups = {}
-        if setting.target.per == "group" and reader.keys:
-            key = f"hash({', '.join(reader.keys)})"
-            groups = dict(self._moments(rows, base, reader.values, key))
-        return Rows(counted, (seen, *passed), groups)
+        return dict(self._moments(rows, base, reader.values, f"hash({', '.join(reader.keys)})"))
 
     def _moments(
         self, rows: pa.Table, base: str, values: Sequence[str], key: str
     ) -> list[tuple[int, tuple[Moments, ...]]]:
-        """Moments of the rows and of each column of values; by group, of those with the least hash, if asked."""
+        """Moments of the rows and of each column of values by group, for those with the least hash."""
         items = ["count(*)"]
         for text in values:
             finite = f"FILTER (WHERE isfinite({text}))"
             items += [f"count({text}) {finite}", f"sum({text}) {finite}"]
             items.append(f"sum({text} * {text}) {finite}")
         named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(items))
-        sql = f"SELECT {key or '0'} AS h, {named} FROM ({base}) AS q"
-        if key:
-            sql += f" GROUP BY h ORDER BY h LIMIT {MAX_GROUPS}"
+        sql = f"SELECT {key} AS h, {named} FROM ({base}) AS q GROUP BY h ORDER BY h LIMIT {MAX_GROUPS}"
         found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
         out = []
         for row in found.to_pylist():
@@ -135,3 +148,47 @@ class QualityRows:
                 parts.append(Moments(int(n), float(total), float(squares)))
             out.append((int(row["h"]), tuple(parts)))
         return out
+
+
+def feed(
+    batch: Batch,
+    reader: Reader,
+    table: pa.Table,
+    usable: Mask,
+    ready: dict[int, pa.Table] | None,
+) -> Feed:
+    """Which of the usable rows reach a consumer, and their values."""
+    rows, steps = table, reader.path.steps
+    passed = np.zeros(table.num_rows, bool)
+    values = [np.full(table.num_rows, np.nan) for _ in reader.values]
+    kept = usable
+    if ready is not None and reader.path.id in ready:
+        rows, steps = ready[reader.path.id], ()
+        kept = usable & rows["_pass"].to_numpy(zero_copy_only=False)
+    rows = rows.append_column(ROW, pa.array(np.arange(table.num_rows)))
+    base = relation(carrying(steps, ROW), f"SELECT * FROM {ROWS}")
+    items = ", ".join([quote(ROW), *(f"{v} AS v{i}" for i, v in enumerate(reader.values))])
+    sql = f"SELECT {items} FROM ({base}) AS q"
+    rows = rows if kept.all() else rows.filter(pa.array(kept))
+    found = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
+    at = found[ROW].to_numpy()
+    passed[at] = True
+    for i, column in enumerate(values):
+        column[at] = found[f"v{i}"].to_numpy(zero_copy_only=False)
+    return Feed(passed[usable], [v[usable] for v in values])
+
+
+def _bag(
+    edges: Sequence[list[int]],
+    usable: Mask,
+    codes: NDArray[np.int64],
+    ticks: NDArray[np.int64],
+    granularity: int,
+) -> Bag | None:
+    """Delays behind the newest times of each partition after earlier batches."""
+    parts = []
+    for i, mine in enumerate(edges):
+        times = ticks[usable & (codes == i)] if len(edges) > 1 else ticks[usable]
+        if len(times):
+            parts.append(Bag.of(times, mine, granularity))
+    return merged_bags(parts)

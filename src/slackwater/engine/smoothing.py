@@ -121,7 +121,14 @@ class SmoothProgram(AggregateProgram):
             ledger={"closed": self._pieces(), "held": done.held, "low": waiting.owes},
             hold=(hold,),
             low_tables=waiting.tables,
+            compact_rows=self._compact_rows(done.held),
         )
+
+    def _compact_rows(self, held: int) -> int | None:
+        """A merge of runs must not bring the burst back; those whose results wait are soon gone anyway."""
+        if self.at_once:
+            return None
+        return 0 if held else self.rule.most
 
     def _low_figures(self, waiting: Drained) -> dict[str, Any]:
         """What the tables did; of what all groups are told, the first speaks for all."""

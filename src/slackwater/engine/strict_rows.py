@@ -15,19 +15,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import FLOOR, ROWS, carrying, relation
+from slackwater.engine.deliver import FLOOR, carrying
 from slackwater.engine.plan import Path
 from slackwater.engine.quality import Reader, adaptation, durable, quality_settings, readers
-from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.engine.quality_rows import feed
 from slackwater.model.node import Source
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import Gathered
-from slackwater.semantics.quality.strict import Feed, judge
+from slackwater.semantics.quality.strict import judge
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-
-ROW = "__sw_row"
 
 
 class StrictRows:
@@ -51,7 +49,7 @@ class StrictRows:
         column = self.setting.column
         known = self.batch.states.get(self.source.name, {}).get("quality", {}).get(column, {})
         found = adaptation(self.batch.plan, self.source, self.setting, known)
-        feeds = [self._feed(r, table, usable, ready) for r in self.readers]
+        feeds = [feed(self.batch, r, table, usable, ready) for r in self.readers]
         bound = self.batch.bound(self.source.name, column)
         judged = judge(found, ticks[usable], feeds, bound)
         bounds = np.full(len(ticks), START)
@@ -59,29 +57,6 @@ class StrictRows:
         self.bounds = bounds
         self.found = {column: Gathered(judged=durable(found, judged.bound))}
         return bounds
-
-    def _feed(
-        self, reader: Reader, table: pa.Table, usable: Mask, ready: dict[int, pa.Table] | None
-    ) -> Feed:
-        """Which of the usable rows reach a consumer, and their values."""
-        rows, steps = table, reader.path.steps
-        passed = np.zeros(table.num_rows, bool)
-        values = [np.full(table.num_rows, np.nan) for _ in reader.values]
-        kept = usable
-        if ready is not None and reader.path.id in ready:
-            rows, steps = ready[reader.path.id], ()
-            kept = usable & rows["_pass"].to_numpy(zero_copy_only=False)
-        rows = rows.append_column(ROW, pa.array(np.arange(table.num_rows)))
-        base = relation(carrying(steps, ROW), f"SELECT * FROM {ROWS}")
-        items = ", ".join([quote(ROW), *(f"{v} AS v{i}" for i, v in enumerate(reader.values))])
-        sql = f"SELECT {items} FROM ({base}) AS q"
-        rows = rows if kept.all() else rows.filter(pa.array(kept))
-        found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
-        at = found[ROW].to_numpy()
-        passed[at] = True
-        for i, column in enumerate(values):
-            column[at] = found[f"v{i}"].to_numpy(zero_copy_only=False)
-        return Feed(passed[usable], [v[usable] for v in values])
 
     def floored(self, path: Path, table: pa.Table) -> tuple[Path, pa.Table]:
         """Rows with the first window that each may enter, and the path that carries it along."""

@@ -54,7 +54,9 @@ def condition_of(spec: ConditionSpec, fields: Sequence[Field]) -> Condition:
     function = spec.function
     called = spec.name or getattr(function, "__name__", type(function).__name__).strip("<>")
     if not callable(function):
-        raise _bad(called, f"is of type {type(function).__name__}, not a function", "give a function")
+        raise _bad(
+            called, f"is of type {type(function).__name__}, not a function", "give a function"
+        )
     columns = _columns(called, function, [f.name for f in fields])
     version = spec.version if spec.version is not None else _digest((function,))
     return Condition(called, version, columns, ByValue(_pickled((function,)), 0))

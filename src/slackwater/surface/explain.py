@@ -11,10 +11,13 @@ from slackwater.engine.job import jvm_fusible_plan
 from slackwater.engine.plan import Path, Plan
 from slackwater.engine.statistics import choice
 from slackwater.kernels.adaptive import sizes_of, unit
-from slackwater.model.node import Aggregate, SharedPanes
+from slackwater.model.node import Aggregate, SharedPanes, SharedSort, Source
 from slackwater.model.render import render
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
+from slackwater.semantics.settings import resolve_source
+from slackwater.semantics.slack.placement import describe, memory, optimal, unshared
+from slackwater.semantics.slack.tree import Consumer, Stage
 from slackwater.semantics.state_bounds import freed_by
 from slackwater.semantics.windows import context_class, keeps_rows
 
@@ -59,7 +62,7 @@ def explain_plan(
         lines.append(f"  state: {freed_by(operator.node)}")
         if isinstance(operator.node, Aggregate):
             lines.extend(f"  {p.name} = {p.call}: {p.traits}" for p in operator.node.primitives)
-        lines.extend(f"  read by {line}" for line in _readers(operator))
+        lines.extend(f"  {line}" for line in _readers(plan, operator))
         for path in (p for name in operator.producers for p in plan.paths_from(name)):
             lines.extend("  " + line for line in _path(plan, path, True))
     if extended:
@@ -97,8 +100,10 @@ def _path(plan: Plan, path: Path, columns: bool) -> list[str]:
     ]
 
 
-def _readers(operator: Any) -> list[str]:
-    """The aggregates that share a store of panes."""
+def _readers(plan: Plan, operator: Any) -> list[str]:
+    """The operators that share a state, and how each uses it."""
+    if isinstance(operator.node, SharedSort):
+        return _chain(plan, operator)
     if not isinstance(operator.node, SharedPanes):
         return []
     lines = []
@@ -106,12 +111,35 @@ def _readers(operator: Any) -> list[str]:
         assert isinstance(node.window, TimeWindow)
         panes = Panes.of(node.window)
         each = panes.width // operator.spec.sliding.range
-        lines.append(f"{name}: {panes.per_window} panes per window, each {each} of the store's")
+        lines.append(
+            f"read by {name}: {panes.per_window} panes per window, each {each} of the store's"
+        )
     return lines
+
+
+def _chain(plan: Plan, operator: Any) -> list[str]:
+    """The chain of buffers of several sorts, in ticks; where a slack is not fixed, who reads it."""
+    leaves = []
+    for name in operator.producers:
+        path = next(plan.unshared.paths_to(name))
+        source = plan.node(path.producer)
+        slack = None
+        if isinstance(source, Source):
+            found = next(s for s in resolve_source(source) if s.column == path.time)
+            slack = {"delay": found.delay, "ordered": 0}.get(found.kind)
+        if slack is None:
+            return [f"read by {n}" for n in operator.producers]
+        leaves.append(Consumer(name, slack))
+    tree = Stage("the rows", tuple(leaves))
+    best, apart = optimal(tree), unshared(tree)
+    saved = f"{memory(tree, best):g} ticks of rows are held, by themselves {memory(tree, apart):g}"
+    return [*describe(tree, best), saved]
 
 
 def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str:
     node = operator.node
+    if isinstance(node, SharedSort):
+        return f"one chain of slack buffers on {node.on} for {len(node.readers)} sorts of the same rows"
     if not isinstance(node, Aggregate):
         return f"{type(node).__name__} on {operator.on}"
     if isinstance(node, SharedPanes):

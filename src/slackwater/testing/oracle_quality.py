@@ -108,13 +108,13 @@ def window_coverage(delays: list[int], width: int, slack: int, granule: int) -> 
     return mass / width
 
 
-def smallest_slack(delays: list[int], width: int, granule: int, needed: float, bias: float) -> int:
+def smallest_slack(delays: list[int], width: int, granule: int, needed: float) -> int:
     """The first multiple of the granule that is enough, at most the first that covers every delay."""
     most = math.ceil(max(delays) / granule) * granule
     slack = 0
     while slack < most:
         coverage = window_coverage(delays, width, slack, granule)
-        if min(1.0, max(0.0, coverage - bias)) >= needed - 1e-12:
+        if coverage >= needed - 1e-12:
             break
         slack += granule
     return slack
@@ -139,7 +139,6 @@ def simulate(
     confidence: float = 0.95,
     granule: int = 1,
     warm_rows: int = 500,
-    learning: float = 0.05,
 ) -> Simulated:
     """A sum over sliding windows under an error target; ``rows`` are (time, value) in order of arrival.
 
@@ -156,13 +155,16 @@ def simulate(
     largest = 0
     received: dict[int, int] = {}
     missed: dict[int, int] = {}
-    estimates: dict[int, float] = {}
-    estimate: float | None = None
-    measured: int | None = None
-    bias = 0.0
     late_delays: list[int] = []
     pieces: list[tuple[int, list[float]]] = []
     latest: list[float] = []
+    members: dict[
+        int, list[tuple[int, float]]
+    ] = {}  # how long after the window's end each row came
+    reach: dict[int, int] = {}
+    needs: list[int] = []
+    judged = -(10**18)
+    level = confidence + 0.4 * (1 - confidence)
     for number, (time, value) in enumerate(rows):
         before = time if clock is None else clock
         clock = time if clock is None else max(clock, time)
@@ -177,6 +179,9 @@ def simulate(
         while (wid + 1) * slide - width <= time:
             closed = bound is not None and bound >= (wid + 1) * slide
             out.true[wid] = out.true.get(wid, 0.0) + value
+            if wid > judged:
+                after_end = before - (wid + 1) * slide + 1 if number else 0
+                members.setdefault(wid, []).append((after_end, value))
             if closed:
                 missed[wid] = missed.get(wid, 0) + 1
             else:
@@ -188,7 +193,7 @@ def simulate(
         if some and bound is not None:
             for wid in range(bound // slide, after // slide):
                 if wid in received or wid in missed:
-                    estimates[wid] = 1.0 if estimate is None else estimate
+                    reach[wid] = clock - (wid + 1) * slide
         bound = after
         if not some:
             continue
@@ -198,12 +203,13 @@ def simulate(
         latest = []
         if first is None:
             first = clock
-        horizon = clock - _quantile(late_delays)
-        ready = [w for w in estimates if (w + 1) * slide <= horizon]
-        if ready and (measured is None or max(ready) > measured):
-            measured = max(ready)
-            real = received.get(measured, 0) / (received.get(measured, 0) + missed.get(measured, 0))
-            bias += learning * (estimates[measured] - real - bias)
+        settled = clock - _quantile(late_delays)
+        for wid in sorted(w for w in reach if (w + 1) * slide <= settled):
+            need = _need(members.pop(wid), error, granule)
+            level += 0.005 * ((need > reach.pop(wid)) - (1 - confidence))
+            level = min(0.9995, max(confidence + 0.2 * (1 - confidence), level))
+            needs.append(need)
+            judged = wid
         delays = [int(d) for d in adwin.values]
         span = clock - begins[len(begins) - len(delays)]
         rate = len(delays) / span if span > 0 else 0.0
@@ -213,10 +219,13 @@ def simulate(
         spread = math.sqrt(variance) / abs(mean) if mean else math.inf
         needed = needed_coverage(error, confidence, rate * width, spread)
         if number + 1 >= warm_rows and clock - first >= width:
-            new = smallest_slack(delays, width, granule, needed, bias)
+            if len(needs) >= 40:
+                ranked = sorted(needs[-600:])
+                new = ranked[min(math.ceil((len(ranked) + 1) * level), len(ranked)) - 1]
+            else:
+                new = smallest_slack(delays, width, granule, needed)
         else:
             new = largest
-        estimate = window_coverage(delays, width, new, granule)
         if new != slack:
             out.changes.append((number, new))
         slack = new
@@ -224,8 +233,17 @@ def simulate(
     return out
 
 
-def _quantile(delays: list[int], q: float = 0.99) -> int:
-    """The 0.99-quantile of late rows' delays, to one per cent, as a logarithmic histogram gives it."""
+def _need(rows: list[tuple[int, float]], error: float, granule: int) -> int:
+    """The least multiple of the granule with which the sum would have been good enough."""
+    total = sum(v for _, v in rows)
+    slack = 0
+    while abs(sum(v for after, v in rows if after > slack)) > (error + 1e-12) * abs(total):
+        slack += granule
+    return slack
+
+
+def _quantile(delays: list[int], q: float = 0.999) -> int:
+    """A quantile of late rows' delays, to one per cent, as a logarithmic histogram gives it."""
     if not delays:
         return 0
     base = math.log((1 + 0.01) / (1 - 0.01))

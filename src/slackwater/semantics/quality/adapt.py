@@ -18,9 +18,11 @@ from slackwater.semantics.quality.controller import Controller
 from slackwater.semantics.quality.measure import Coverage
 from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.moments import Moments, Recent
+from slackwater.semantics.quality.needs import Needs, first_level
 from slackwater.semantics.quality.statistics import StreamStatistics
-from slackwater.semantics.quality.target import RETROSPECT, Consumer, Target
-from slackwater.semantics.quality.threshold import complete_threshold, threshold
+from slackwater.semantics.quality.target import RETROSPECT, SETTLED, Consumer, Target
+from slackwater.semantics.quality.threshold import Asked, complete_threshold, threshold
+from slackwater.semantics.window_ids import last_complete
 
 LEARNING = 0.05
 """Weight of the latest error of an estimate in their running mean."""
@@ -38,6 +40,7 @@ class ConsumerState:
     latest: list[Moments] = field(default_factory=list)
     groups: list[list[float]] = field(default_factory=list)
     controller: Controller = field(default_factory=Controller)
+    needs: Needs = field(default_factory=lambda: Needs(1, 0.95))
     bias: float = 0.0
     needed: float | None = None
     estimate: float | None = None
@@ -57,7 +60,15 @@ class ConsumerState:
         return cls(**{**json, **parts, "latest": [Moments(*m) for m in json["latest"]]})
 
 
-_PARTS: dict[str, Any] = {"coverage": Coverage, "recent": Recent, "controller": Controller}
+_PARTS: dict[str, Any] = {
+    "coverage": Coverage, "recent": Recent, "controller": Controller, "needs": Needs,
+}  # fmt: skip
+
+
+def fresh_state(target: Target, consumer: Consumer) -> ConsumerState:
+    """A consumer before its first row."""
+    needs = Needs(target.granularity, first_level(target.confidence))
+    return ConsumerState(recent=Recent(2 + consumer.columns), needs=needs)
 
 
 @dataclass
@@ -75,7 +86,7 @@ class Adaptation:
     @classmethod
     def fresh(cls, target: Target, consumers: Sequence[Consumer]) -> Adaptation:
         """Before the first row."""
-        states = [ConsumerState(recent=Recent(2 + c.columns)) for c in consumers]
+        states = [fresh_state(target, c) for c in consumers]
         statistics = StreamStatistics.fresh(target.granularity)
         return cls(target, consumers, statistics, states)
 
@@ -88,14 +99,27 @@ class Adaptation:
                 state.recent.add(newest, state.latest, consumer.width)
             state.latest = []
 
-    def closed(self, at: int, first: int, last: int) -> None:
-        """Windows of a consumer have closed, under the slack in force."""
+    def closed(self, at: int, first: int, last: int, clock: int, edge: int | None = None) -> None:
+        """Windows of a consumer have closed, under the slack in force, at the current time ``clock``.
+
+        Where batches close windows, the model's estimate is about those from ``edge`` on, at the batch's end; those
+        before it fare better.
+        """
         state, window = self.states[at], self.consumers[at].window
-        if window is not None:
-            estimate = 1.0 if state.estimate is None else state.estimate
-            state.coverage.close(first, last, estimate, window)
+        if window is None:
+            return
+        estimate = 1.0 if state.estimate is None else state.estimate
+        state.coverage.close(first if edge is None else max(first, edge), last, estimate, window)
+        if self.by_needs:
+            state.needs.close(first, last, clock, window)
 
     # ---- the next slack ----
+    @property
+    def by_needs(self) -> bool:
+        """Whether slack follows what past windows needed; the needs of single groups are not known."""
+        t = self.target
+        return t.method == "model" and t.calibrate == "needs" and t.per == "total"
+
     @property
     def warm(self) -> bool:
         """Whether enough was seen for slack to follow the model."""
@@ -129,7 +153,10 @@ class Adaptation:
                 shifted = np.clip(curve - state.bias, 0.0, 1.0)
                 # With no delay beyond the slack nothing can be missed, whatever past errors say.
                 shifted[-1] = max(shifted[-1], curve[-1])
-                found.append(smallest(shifted, slacks, state.needed))
+                measured = state.needs.slack if self.by_needs else None
+                found.append(
+                    smallest(shifted, slacks, state.needed) if measured is None else measured
+                )
         chosen = max(found, default=0) if warm else s.largest
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
@@ -148,11 +175,21 @@ class Adaptation:
         fresh = found is not None and (last is None or found[0] > last)
         if found is not None and fresh:
             state.measured_wid, state.measured = found
-            if self.target.calibrate:
+            if self.target.calibrate == "bias":
                 off = state.coverage.estimates[found[0]] - found[1]
                 state.bias += LEARNING * (off - state.bias)
+        if self.by_needs:
+            state.needs.coarsen(s.granularity)
+            last = last_complete(s.newest - s.quantile(SETTLED), window)
+            state.needs.judge(last, *self._asked(consumer), self.target.confidence)
         state.coverage.purge(s.newest - s.largest - window.range - window.slide, window)
         return fresh
+
+    def _asked(self, consumer: Consumer) -> tuple[Sequence[Asked], float]:
+        """By what a window is judged, and the most that it may be off."""
+        if self.target.error is not None:
+            return consumer.asked, self.target.error
+        return (Asked("count"),), 1.0 - (self.target.coverage or 1.0)
 
     def _needed(self, consumer: Consumer, state: ConsumerState) -> float:
         """The coverage that the consumer needs now."""
@@ -190,7 +227,7 @@ class Adaptation:
     ) -> Adaptation:
         """The inverse of `to_json`; consumers that are new on a restart begin afresh."""
         states = [ConsumerState.from_json(s) for s in json["states"][: len(consumers)]]
-        states += [ConsumerState(recent=Recent(2 + c.columns)) for c in consumers[len(states) :]]
+        states += [fresh_state(target, c) for c in consumers[len(states) :]]
         statistics = StreamStatistics.from_json(json["statistics"])
         return cls(
             target, consumers, statistics, states, json["slack"], json["first"], json["edges"]

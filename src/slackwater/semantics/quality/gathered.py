@@ -10,6 +10,8 @@ from slackwater.semantics.quality.measure import Tally
 from slackwater.semantics.quality.measure import merged as merged_tallies
 from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.moments import added as added_moments
+from slackwater.semantics.quality.needs import Late
+from slackwater.semantics.quality.needs import merged as merged_late
 from slackwater.semantics.quality.statistics import Bag, merged_bags
 
 MAX_GROUPS = 256
@@ -19,18 +21,19 @@ MAX_GROUPS = 256
 @dataclass(frozen=True)
 class Rows:
     """A batch's rows as one consumer sees them: by window, their moments (all rows, those that reach it, then one per
-    column of values), and the moments of a sample of groups by the hash of their key.
+    column of values), the moments of a sample of groups by the hash of their key, and how late rows are for windows.
     """
 
     tally: Tally = field(default_factory=dict)
     moments: tuple[Moments, ...] = ()
     groups: Mapping[int, tuple[Moments, ...]] = field(default_factory=dict)
+    late: Late = field(default_factory=Late)
 
     def to_json(self) -> list[Any]:
         """Plain lists."""
         tally = [[w, r, m] for w, (r, m) in sorted(self.tally.items())]
         groups = [[h, [list(m) for m in ms]] for h, ms in sorted(self.groups.items())]
-        return [tally, [list(m) for m in self.moments], groups]
+        return [tally, [list(m) for m in self.moments], groups, self.late.to_json()]
 
     @classmethod
     def from_json(cls, json: Sequence[Any]) -> Rows:
@@ -39,6 +42,7 @@ class Rows:
             {w: (r, m) for w, r, m in json[0]},
             tuple(Moments(*m) for m in json[1]),
             {h: tuple(Moments(*m) for m in ms) for h, ms in json[2]},
+            Late.from_json(json[3]),
         )
 
 
@@ -55,7 +59,8 @@ def merged_rows(parts: Sequence[Rows]) -> Rows:
         key: tuple(added_moments(ms[i] for ms in found[key]) for i in range(len(found[key][0])))
         for key in sorted(found)[:MAX_GROUPS]
     }
-    return Rows(merged_tallies(p.tally for p in parts), moments, groups)
+    tallies = merged_tallies(p.tally for p in parts)
+    return Rows(tallies, moments, groups, merged_late(p.late for p in parts))
 
 
 @dataclass(frozen=True)

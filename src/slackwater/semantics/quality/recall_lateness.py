@@ -48,6 +48,21 @@ def lateness_edges(bins: int, granularity: int) -> Ints:
     return np.asarray(EDGES[:bins] * granularity)
 
 
+LATELY = 6
+"""The last part of the span is the span divided by this."""
+
+
+def _shares(sums: Ints, ends: Ints, length: int) -> Floats:
+    """Shares from running sums, each step over the ``length`` intervals before its end (excluded)."""
+    last, bins = len(sums) - 1, len(ends)
+    high, low = np.clip(ends, 0, last)[1:], np.clip(ends - length, 0, last)[1:]
+    at = np.arange(1, bins)
+    whole = (sums[high, at] - sums[low, at]).astype(np.float64)
+    before = (sums[high, at - 1] - sums[low, at - 1]).astype(np.float64)
+    steps = np.divide(before, whole, out=np.ones(bins - 1), where=whole > 0)
+    return np.append(np.cumprod(steps[::-1])[::-1], 1.0)
+
+
 @dataclass
 class ResultLateness:
     """Results by time and lateness. ``found`` and ``made`` are by interval of result times (a multiple of ``interval``).
@@ -108,20 +123,18 @@ class ResultLateness:
         return max(map(len, self.found.values()), default=1)
 
     def shares(self, clock: int) -> Floats:
-        """The share of results up to each bin of lateness, when the slowest stream has reached ``clock``."""
+        """The share of results up to each bin of lateness, when the slowest stream has reached ``clock``.
+
+        Taken over the whole span and over its last part, and the lesser one counts: so slack grows soon after disorder
+        has, and does not follow each lull.
+        """
         bins = self.bins
         if not self.found or bins < 2:
             return np.ones(bins)
         first, sums = self._sums(bins)
-        last = len(sums) - 1
         ends = (clock - lateness_edges(bins, self.granularity)) // self.interval - first
-        high = np.clip(ends, 0, last)[1:]
-        low = np.clip(ends - self.span // self.interval, 0, last)[1:]
-        at = np.arange(1, bins)
-        whole = (sums[high, at] - sums[low, at]).astype(np.float64)
-        before = (sums[high, at - 1] - sums[low, at - 1]).astype(np.float64)
-        steps = np.divide(before, whole, out=np.ones(bins - 1), where=whole > 0)
-        return np.append(np.cumprod(steps[::-1])[::-1], 1.0)
+        whole = _shares(sums, ends, self.span // self.interval)
+        return np.minimum(whole, _shares(sums, ends, max(1, self.span // self.interval // LATELY)))
 
     def past(self, clock: int, low: int, high: int, shares: Floats) -> tuple[float, float]:
         """Results that left in time, and about how many there are, with times in [low, high), whole intervals."""

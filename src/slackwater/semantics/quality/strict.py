@@ -17,6 +17,7 @@ from slackwater.semantics.quality.adapt import PASSED, SEEN, Adaptation
 from slackwater.semantics.quality.delays import Floats, Ints
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
+from slackwater.semantics.quality.needs import Late
 from slackwater.semantics.window_ids import closed_by
 
 STEP = 10
@@ -86,7 +87,10 @@ def _first_closing(adaptation: Adaptation, clocks: Ints, bound: int) -> int:
 def _observe(
     adaptation: Adaptation, times: Ints, before: Ints, feeds: Sequence[Feed], piece: slice
 ) -> None:
-    adaptation.statistics.observe(times)
+    newest = adaptation.statistics.newest
+    found = adaptation.statistics.observe(times)
+    clocks = np.concatenate([[START if newest is None else newest], found.clocks[:-1]])
+    granularity = adaptation.statistics.granularity
     for at, (consumer, feed) in enumerate(zip(adaptation.consumers, feeds, strict=True)):
         state = adaptation.states[at]
         passed = feed.passed[piece]
@@ -100,6 +104,10 @@ def _observe(
             w = consumer.window
             closed = np.where(before <= START, START, (before - w.origin) // w.slide - 1)
             state.coverage.add(tally(times, closed, w))
+            if adaptation.by_needs:
+                values = [v[piece][passed] for v in feed.values]
+                late = Late.of(times[passed], clocks[passed], values, w, granularity)
+                state.needs.add(late, granularity)
 
 
 def _close(adaptation: Adaptation, bound: int, after: int) -> bool:
@@ -113,7 +121,8 @@ def _close(adaptation: Adaptation, bound: int, after: int) -> bool:
         if now > last:
             some = True
             if last > START:
-                adaptation.closed(at, last + 1, now)
+                newest = adaptation.statistics.newest
+                adaptation.closed(at, last + 1, now, after if newest is None else newest)
     if some:
         adaptation.took()
     return some

@@ -10,6 +10,8 @@ from slackwater.semantics.quality.threshold import Asked
 
 RETROSPECT = 0.99
 """Share of late rows that must have come before a closed window is measured."""
+SETTLED = 0.999
+"""The same for the needs of windows: what comes later is taken for never to come."""
 WARM_ROWS = 500
 """Least number of rows before slack follows the model."""
 
@@ -20,7 +22,8 @@ class Target:
 
     Either ``error`` with ``confidence`` (the probability that the relative error is at most ``error``), or
     ``coverage``, the share of each window's rows. ``warmup`` is the stretch of stream time before slack follows the
-    model, None for one window, ``warm_rows`` the rows that must have come by then. ``limit`` caps the slack. ``recall`` ``over`` a stretch of time is what joins have
+    model, None for one window, ``warm_rows`` the rows that must have come by then. ``calibrate`` says how past windows correct the model: by what
+    they needed, by the error of their estimates, or not at all. ``limit`` caps the slack. ``recall`` ``over`` a stretch of time is what joins have
     instead.
     """
 
@@ -33,7 +36,7 @@ class Target:
     warmup: int | None = None
     warm_rows: int = WARM_ROWS
     limit: int | None = None
-    calibrate: bool = True
+    calibrate: Literal["needs", "bias", "off"] = "needs"
     recall: float | None = None
     over: int | None = None
 
