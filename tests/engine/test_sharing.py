@@ -13,11 +13,12 @@ from slackwater.engine import manifest as manifests
 from slackwater.engine.inputs import SplitInput
 from slackwater.engine.plan import Output, Plan, build, renumber
 from slackwater.engine.sharing import Record, records, share
-from slackwater.model.node import Node, SharedPanes, Sort, Source
+from slackwater.model.node import Late, Node, SharedPanes, Sort, Source, Union
 from slackwater.model.policy import BoundedDelay, MaxDelay, Punctuated, Quality
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.surface.explain import explain_plan
+from slackwater.surface.slack import with_policy
 from tests.engine.in_process import Engine
 from tests.engine.test_low_table import FIELDS, batches, counted, shown, table
 
@@ -245,3 +246,25 @@ def test_explain_shows_stores_and_chains() -> None:
     assert "one chain of slack buffers on ts for 2 sorts of the same rows" in text
     assert f"below the rows: 4 -> {names[2]}, +16 -> {names[3]}" in text
     assert "20 ticks of rows are held, by themselves 24" in text
+
+
+def test_a_slack_of_its_own_keeps_what_the_stream_says_of_partitions() -> None:
+    class Held:
+        """As much of a stream as is needed here."""
+
+        def __init__(self, node: Node):
+            self._node = node
+            self._with = Held
+
+    own = BoundedDelay(6).idleAfter("1 minute").lagLimit(90).futureGuard(5, future="side")
+    base = replace(BASE, policies=(own,))
+    late = Late(FIELDS, (TIME,), base)
+    node = Union(FIELDS, (TIME,), (Sort(FIELDS, (TIME,), base, "ts"), late))
+    stream: Any = Held(node)
+    first, second = with_policy(stream, MaxDelay().lagLimit(7))._node.children
+    found = first.children[0]
+    assert (found.twin, found.policies) == (
+        "s", (MaxDelay(idle="1 minute", lag=7, guard=5, future="side"),),
+    )  # fmt: skip
+    # Late rows are those of the stream itself.
+    assert second.source is base

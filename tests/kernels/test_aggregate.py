@@ -141,7 +141,7 @@ COUNT_SUM_MAX = (
 )
 
 
-@pytest.mark.spec("WQ-F13", "WQ-F15", "WQ-F42")
+@pytest.mark.spec("WQ-F13", "WQ-F15", "WQ-F42", "QD-A6")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 @pytest.mark.parametrize(
     ("range_", "slide", "values"),

@@ -76,9 +76,9 @@ def scripts(draw: st.DrawFn, kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param("rows", marks=pytest.mark.spec("WQ-F16", "WQ-F17")),
+        pytest.param("rows", marks=pytest.mark.spec("WQ-F16", "WQ-F17", "QD-A7")),
         pytest.param("rows_per", marks=pytest.mark.spec("WQ-F19")),
-        pytest.param("landmark", marks=pytest.mark.spec("WQ-F22")),
+        pytest.param("landmark", marks=pytest.mark.spec("WQ-F22", "QD-A7")),
         pytest.param("by_tuple", marks=pytest.mark.spec("WQ-F23", "WQ-F38")),
         pytest.param("by_nth_arrival", marks=pytest.mark.spec("WQ-F24", "WQ-F39")),
         pytest.param("by_nth_rank", marks=pytest.mark.spec("WQ-F25", "WQ-F39")),

@@ -260,7 +260,6 @@ def test_a_new_need_of_one_query_changes_its_path_alone() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.spec("QD-F3")
 def test_selectivity_follows_the_rows() -> None:
     seen = Selectivity(keep=0.5)
     assert seen.value == 1.0

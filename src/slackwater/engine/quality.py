@@ -55,7 +55,12 @@ def readers(plan: Plan, source: Source, column: str) -> tuple[Reader, ...]:
         if operator is None or path.time != column or isinstance(operator.node, Join):
             continue
         found.append(_reader(path, operator))
-    return tuple(found)
+    names = [r.path.consumer for r in found]
+    # Several paths may lead into one operator.
+    return tuple(
+        replace(r, consumer=replace(r.consumer, name=f"{names[i]}#{names[:i].count(names[i])}"))
+        for i, r in enumerate(found)
+    )
 
 
 def _reader(path: Path, operator: Operator) -> Reader:

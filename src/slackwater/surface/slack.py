@@ -32,8 +32,19 @@ def with_policy(stream: Stream, policy: Any) -> Stream:
                 stream=source.name,
             )
         name = source.twin or source.name
-        return replace(
-            source, name=f"{name}~", policies=(policy,) * len(source.policies), twin=name
-        )
+        policies = tuple(_completed(policy, own) for own in source.policies)
+        return replace(source, name=f"{name}~", policies=policies, twin=name)
 
     return stream._with(Rewrite(twin, late=False)(stream._node))
+
+
+def _completed(policy: Policy, own: Policy) -> Policy:
+    """What the stream's policy says of idle and lagging partitions and of the future, where ``policy`` says nothing."""
+    guarded = policy.guard != "default"
+    return replace(
+        policy,
+        idle=own.idle if policy.idle is None else policy.idle,
+        lag=own.lag if policy.lag is None else policy.lag,
+        guard=policy.guard if guarded else own.guard,
+        future=policy.future if guarded else own.future,
+    )

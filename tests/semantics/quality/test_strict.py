@@ -61,7 +61,17 @@ def window_sums(rows: Rows, bounds: np.ndarray, width: int, slide: int) -> dict[
 
 
 @pytest.mark.spec(
-    "QD-A1", "QD-A2", "QD-A3", "QD-A10", "QD-B8", "QD-B11", "QD-D2", "QD-D6", "QD-D10", "QD-D11"
+    "QD-A1",
+    "QD-A2",
+    "QD-A3",
+    "QD-A10",
+    "QD-B8",
+    "QD-B11",
+    "QD-D2",
+    "QD-D5",
+    "QD-D6",
+    "QD-D10",
+    "QD-D11",
 )
 @settings(max_examples=25, deadline=None, phases=QUICK)
 @given(

@@ -215,7 +215,9 @@ class Adaptation:
         """Plain lists and dicts; target and consumers are the query's and stay out."""
         return {
             "statistics": self.statistics.to_json(),
-            "states": [s.to_json() for s in self.states],
+            "states": {
+                c.name: s.to_json() for c, s in zip(self.consumers, self.states, strict=True)
+            },
             "slack": self.slack,
             "first": self.first,
             "edges": self.edges,
@@ -226,8 +228,11 @@ class Adaptation:
         cls, json: Mapping[str, Any], target: Target, consumers: Sequence[Consumer]
     ) -> Adaptation:
         """The inverse of `to_json`; consumers that are new on a restart begin afresh."""
-        states = [ConsumerState.from_json(s) for s in json["states"][: len(consumers)]]
-        states += [fresh_state(target, c) for c in consumers[len(states) :]]
+        known = json["states"]
+        states = [
+            ConsumerState.from_json(known[c.name]) if c.name in known else fresh_state(target, c)
+            for c in consumers
+        ]
         statistics = StreamStatistics.from_json(json["statistics"])
         return cls(
             target, consumers, statistics, states, json["slack"], json["first"], json["edges"]

@@ -46,12 +46,14 @@ class Consumer:
     """An aggregate that reads the stream: its window, and what its error depends on.
 
     ``window`` is None for one that has no time window: then each row counts by itself, and only rows in order at the
-    end of the slack are covered. ``columns`` is the number of value columns whose moments are gathered.
+    end of the slack are covered. ``columns`` is the number of value columns whose moments are gathered. By its
+    ``name`` it is found again when other consumers come or go.
     """
 
     window: TimeWindow | None
     asked: tuple[Asked, ...] = ()
     columns: int = 0
+    name: str = ""
 
     @property
     def width(self) -> int:
