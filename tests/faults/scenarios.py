@@ -94,7 +94,9 @@ class Scenario:
     ) -> StreamingQuery:
         """The query on the checkpoint and sinks below ``state``; ``change`` alters its pipelines."""
         sources = self.transcript.sources
-        frames = {n: self._frame(spark, s, inputs) for n, s in sources.items() if n not in self.over}
+        frames = {
+            n: self._frame(spark, s, inputs) for n, s in sources.items() if n not in self.over
+        }
         streams = {n: self._stream(frames[self.over.get(n, n)], s) for n, s in sources.items()}
         pipelines = change(dict(self.text["query"]))
         surface = _Surface(streams, pipelines)

@@ -127,6 +127,7 @@ def test_a_policy_that_a_result_cannot_have(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.spec("XJ-F84")
 def test_results_come_and_go_while_the_query_runs(spark: SparkSession, tmp_path: Path) -> None:
     """A sort runs all along; its rows are counted while another result is added and one is removed."""
     folder, data = tmp_path / "in", [*batches(), [("k0", at(100), 1)]]

@@ -55,6 +55,7 @@ def explained(stream: Any) -> str:
 # --- windows over windows, unions, duplicates, sort ----------------------------------------------------
 
 
+@pytest.mark.spec("QD-A9")
 @BOTH
 def test_several_operators_in_one_query(kind: str, frames: Any, tmp_path: Path):
     s = sw.stream(frames[kind], time="ts", progress=DELAY)
@@ -110,6 +111,7 @@ def test_a_union_holds_no_rows_and_its_bound_is_the_lesser_one(spark: SparkSessi
 # --- row operators -----------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("QD-A9")
 @BOTH
 def test_row_operators_behave_as_pysparks(kind: str, frames: Any, batch: Any, tmp_path: Path):
     from pyspark.sql import functions as F

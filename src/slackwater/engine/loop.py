@@ -327,9 +327,7 @@ class Loop:
             v >= END for s in self.query.plan.sources for v in progress["bounds"][s.name].values()
         )
         sources = adapted(self.query.plan, batch.states, progress)
-        sources, recalls = recall_adapted(
-            self.query.plan, base, sources, progress["bounds"], found
-        )
+        sources, recalls = recall_adapted(self.query.plan, base, sources, progress["bounds"], found)
         stored = {op: [*groups, tables.get(op, [])] for op, groups in runs.items()}
         statistics = gathered(self.query.plan, base, found, progress["summaries"], stored)
         for op, known in recalls.items():

@@ -186,7 +186,7 @@ def _check_quality(source: Source, policy: Quality) -> None:
     if source.late != "admit":
         raise AnalysisError(
             "BAD_OPTION",
-            f'late="{source.late}" on stream \'{source.name}\' does not go with a quality target: '
+            f"late=\"{source.late}\" on stream '{source.name}' does not go with a quality target: "
             "late rows always enter the windows that are open",
             hint='leave late= out; the late rows are in the stream\'s ".late"',
             stream=source.name,

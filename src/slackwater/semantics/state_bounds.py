@@ -35,7 +35,9 @@ def freed_by(node: Node) -> str:
         far = "" if node.within is None else f", for {node.within} ticks more"
         return f"{what} at or above the bound on {node.on}{far}"
     if isinstance(node, Join):
-        return f"rows that may still find a partner, by the other side's bound on {', '.join(node.on)}"
+        return (
+            f"rows that may still find a partner, by the other side's bound on {', '.join(node.on)}"
+        )
     assert isinstance(node, Aggregate)
     w, each = node.window, "a partial result per group"
     if any(not p.traits.bounded for p in node.primitives):
