@@ -250,7 +250,7 @@ def counts(found: list[dict[str, Any]]) -> Any:
 
     def plain(d: dict[str, Any]) -> Any:
         operators = {
-            op: {**{k: v for k, v in state.items() if k != "runs"}, "rows": sum(r["rows"] for r in state["runs"])}
+            op: {**{k: v for k, v in state.items() if k not in ("runs", "seconds")}, "rows": sum(r["rows"] for r in state["runs"])}
             for op, state in d["operators"].items()
         }  # fmt: skip
         outputs = {n: sum(f["rows"] for f in files) for n, files in d["outputs"].items()}
