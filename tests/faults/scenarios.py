@@ -39,7 +39,8 @@ BASE = 1_767_225_600  # 2026-01-01 in seconds
 class Scenario:
     """A query over files; ``splits`` are the streams that are read as splits, ``format`` is the sinks'.
 
-    ``over`` names the streams that are another one's rows again, under a policy of their own.
+    ``over`` names the streams that are another one's rows again, under a policy of their own. State is merged from more
+    than ``runs`` files on: a short band leaves few.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Scenario:
     splits: frozenset[str] = frozenset()
     format: str = "parquet"
     over: Mapping[str, str] = field(default_factory=dict)
+    runs: int = 2
 
     @cached_property
     def transcript(self) -> Transcript:
@@ -115,7 +117,7 @@ class Scenario:
             options={
                 "endOfStream": True,
                 "partitionGroups": groups,
-                "compactRuns": 2,
+                "compactRuns": self.runs,
                 **(options or {}),
             },
         )
@@ -299,6 +301,7 @@ def scenarios() -> dict[str, Scenario]:
              },
              "script": _script({"s": rows(9), "t": rows(10)})},
             frozenset({"t"}),
+            runs=1,
         ),
         Scenario(
             # The window is some times the memory, so pairs come from passes and windows wait for them.
