@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from tests.conftest import check_progress
 
 UTC = dt.timezone.utc
 START = dt.datetime(2026, 1, 1, tzinfo=UTC)
+_written = itertools.count(1_700_000_000)
 
 
 def at(second: float) -> dt.datetime:
@@ -104,11 +106,13 @@ def _value(value: Any) -> Any:
 
 
 def write(folder: Path, name: str, columns: Mapping[str, Any], **options: Any) -> Path:
-    """A parquet file; columns are Arrow arrays or plain lists."""
+    """A parquet file; columns are Arrow arrays or plain lists. Spark takes files in the order of these calls."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.parent / f".{path.name}"
     pq.write_table(pa.table(dict(columns)), hidden, **options)
+    # Files of one millisecond would come in any order.
+    os.utime(hidden, (next(_written),) * 2)
     hidden.rename(path)
     return path
 
@@ -123,11 +127,10 @@ def feed(folder: Path, batches: Sequence[Any], first: int, end: int) -> None:
     """Batches [first, end) of (k, ts, v) rows as files that Spark takes in this order."""
     for i in range(first, end):
         k, ts, v = zip(*batches[i], strict=True)
-        path = write(
+        write(
             folder, f"{i:04d}.parquet",
             {"k": list(k), "ts": pa.array(ts, pa.timestamp("us", "UTC")), "v": list(v)},
         )  # fmt: skip
-        os.utime(path, (1_700_000_000 + i, 1_700_000_000 + i))
 
 
 def refused(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -45,9 +44,7 @@ def write_batch(folder: Path, i: int, rows: list[tuple[Any, ...]], last: str) ->
         "ts": pa.array(times, pa.timestamp("us", "UTC")),
         last: list(values),
     }
-    path = write(folder, f"{i}.parquet", columns)
-    # Files are taken by time of change, and these are written within a millisecond: another order makes rows late.
-    os.utime(path, (1_700_000_000 + i,) * 2)
+    write(folder, f"{i}.parquet", columns)
 
 
 def frames(spark: SparkSession, left: Any, right: Any) -> tuple[DataFrame, DataFrame]:
