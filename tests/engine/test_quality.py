@@ -139,7 +139,7 @@ def _behind(engine: Engine) -> float:
 ERROR = 0.05
 
 
-@pytest.mark.spec("QD-B9", "QD-B10", "QD-D1", "QD-D6", "QD-D13", "QD-A13")
+@pytest.mark.spec("QD-B9", "QD-B10", "QD-D1", "QD-D6", "QD-D13")
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_an_error_target_is_kept_with_less_waiting_than_for_the_largest_delay(
     engine: Make, keys: tuple[str, ...]

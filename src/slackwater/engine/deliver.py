@@ -7,7 +7,7 @@ file. This is the same for rows of a source and for results of an operator.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path as FilePath
 
@@ -258,10 +258,3 @@ class Delivery:
 
     def _connection(self) -> Connection:
         return connect(self.batch.settings.memory)
-
-
-def descriptors(files: dict[str, list[OutputFile]]) -> Iterator[tuple[str, OutputFile]]:
-    """All (output, file) pairs."""
-    for name, items in files.items():
-        for item in items:
-            yield name, item

@@ -252,11 +252,11 @@ def _arrivals(
     """What each input of an operator got, and how its bound moves."""
     arrivals = []
     paths = list(batch.plan.paths_to(operator.id))
+    frontiers = frontiers_of(batch, operator, bounds, inbox.held)
     for i, (child, on) in enumerate(zip(operator.node.children, operator.columns, strict=True)):
         name = batch.plan.name_of(child)
         tables = [t for p in paths if p.input == i for t in inbox.tables.get(p.id, [])]
         bound, patterns = bounds[name][on], (inbox.before[name], inbox.after[name])
-        frontiers = frontiers_of(batch, operator, bounds, inbox.held)
         arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns, frontiers))
     return arrivals
 

@@ -317,8 +317,8 @@ class Loop:
                     ledgers.setdefault(op, [None] * intent.groups)[d["group"]] = state["ledger"]
                     held.setdefault(op, []).append(state["hold"])
                 if d["group"] == 0:  # all groups say the same of them
-                    tables[op] = [_run(r) for r in state.get("tables", ())]
-                runs[op][d["group"]] = [_run(r) for r in state["runs"]]
+                    tables[op] = [Run.from_json(r) for r in state.get("tables", ())]
+                runs[op][d["group"]] = [Run.from_json(r) for r in state["runs"]]
             for name, items in d["outputs"].items():
                 outputs[name].extend(OutputFile(**f) for f in items)
         holds = holds_of(batch, held)
@@ -433,7 +433,3 @@ class Loop:
     def _names(found: Manifest) -> set[str]:
         runs = {r.name for groups in found.runs.values() for g in groups for r in g}
         return runs | {r.name for tables in found.tables.values() for r in tables}
-
-
-def _run(found: dict[str, Any]) -> Run:
-    return Run(**{**found, "buckets": tuple(found["buckets"])})

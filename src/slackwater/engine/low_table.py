@@ -129,7 +129,7 @@ def drain(
     open_pane = _first_open(operator, bound)
     runs = {r.meta["table"]: r for r in batch.tables.get(operator.id, ())}
     touched = {name: run for name, run, *_ in told}
-    runs.update({n: _run(r) for n, r in touched.items() if r is not None})
+    runs.update({n: Run.from_json(r) for n, r in touched.items() if r is not None})
     rows, left, present = [partials_schema(spec).empty_table()], [], [open_pane]
     for name, run in sorted(runs.items()):
         if name in touched and touched[name] is None:
@@ -185,7 +185,3 @@ def _stored(
     if run.meta["size"] != rule.size:
         return low_table.empty(spec), [entries.drop_columns([low_table.SLOT])]
     return low_table.LowState(entries, run.meta["carry"], run.meta["position"]), []
-
-
-def _run(found: dict[str, Any]) -> Run:
-    return Run(**{**found, "buckets": tuple(found["buckets"])})

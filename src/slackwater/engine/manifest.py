@@ -39,6 +39,11 @@ class Run:
     part: str = ""
     meta: dict[str, Any] = field(default_factory=dict, hash=False)
 
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Run:
+        """From what a task or a manifest says of it."""
+        return cls(**{**found, "buckets": tuple(found["buckets"])})
+
 
 @dataclass(frozen=True)
 class OutputFile:
@@ -88,12 +93,11 @@ class Manifest:
                 hint="use the version of slackwater that wrote it",
             )
         document["runs"] = {
-            op: [[Run(**{**r, "buckets": tuple(r["buckets"])}) for r in runs] for runs in groups]
+            op: [[Run.from_json(r) for r in runs] for runs in groups]
             for op, groups in document["runs"].items()
         }
         document["tables"] = {
-            op: [Run(**{**r, "buckets": tuple(r["buckets"])}) for r in runs]
-            for op, runs in document.get("tables", {}).items()
+            op: [Run.from_json(r) for r in runs] for op, runs in document.get("tables", {}).items()
         }
         document["outputs"] = {
             name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()

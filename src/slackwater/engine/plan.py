@@ -142,7 +142,6 @@ class Plan:
     operators: tuple[Operator, ...]
     outputs: tuple[Output, ...]
     paths: tuple[Path, ...]
-    levels: tuple[tuple[str, int], ...]
     ansi: bool
     zone: str
     before: Plan | None = None
@@ -156,11 +155,6 @@ class Plan:
     def top(self) -> int:
         """The highest level; at least 1, since level 1 computes the bounds."""
         return max([1, *(op.level for op in self.operators)])
-
-    @cached_property
-    def level_of(self) -> dict[str, int]:
-        """Level of each producer by name."""
-        return dict(self.levels)
 
     def operator(self, id: str) -> Operator | None:
         """The operator of that id, or None."""
@@ -282,9 +276,8 @@ def build(
         on = output.node.times[0].name if output.node.times else ""
         routes(f"out:{output.name}", output.node, on)
     plan = Plan(
-        nodes, tuple(names), sources, tuple(operators), tuple(outputs), tuple(paths),
-        tuple(level.items()), ansi, zone,
-    )  # fmt: skip
+        nodes, tuple(names), sources, tuple(operators), tuple(outputs), tuple(paths), ansi, zone
+    )
     return _by_window(plan)
 
 
@@ -303,13 +296,17 @@ def _by_window(plan: Plan) -> Plan:
 
 def is_strict(plan: Plan) -> bool:
     """Whether some source's lateness is judged row by row."""
-    return any(s.strict for source in plan.sources for s in resolve_source(source))
+    return any(map(_judged_strictly, plan.sources))
 
 
 def reads_strictly(plan: Plan, operator: Operator) -> bool:
     """Whether an operator gets rows that say which windows they may enter: a pane could not tell."""
-    strict = {s.name for s in plan.sources if any(r.strict for r in resolve_source(s))}
+    strict = {s.name for s in plan.sources if _judged_strictly(s)}
     return any(path.producer in strict for path in plan.paths_to(operator.id))
+
+
+def _judged_strictly(source: Source) -> bool:
+    return any(s.strict for s in resolve_source(source))
 
 
 def has_patterns(sources: Sequence[Source]) -> bool:

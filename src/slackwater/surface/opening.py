@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.manifest import Manifest
@@ -15,18 +16,20 @@ from slackwater.model.render import describe
 
 def stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
     """The window plans of the query that a checkpoint belongs to; none if it is new."""
-    if not (checkpoint.root / "query.json").exists():
-        return {}
-    stored: dict[str, str] = checkpoint.open_query({})["plans"]
-    return stored
+    return dict(_stored(checkpoint).get("plans", {}))
 
 
 def stored_stores(checkpoint: Checkpoint) -> dict[str, Record]:
     """The stores that operators of the checkpoint's query share."""
+    found = _stored(checkpoint).get("stores", {})
+    return {name: Record.from_json(store) for name, store in found.items()}
+
+
+def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The query's description; empty if the checkpoint is new."""
     if not (checkpoint.root / "query.json").exists():
         return {}
-    found = checkpoint.open_query({}).get("stores", {})
-    return {name: Record.from_json(store) for name, store in found.items()}
+    return checkpoint.open_query({})
 
 
 def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str:

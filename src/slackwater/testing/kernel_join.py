@@ -87,7 +87,7 @@ class KernelJoin:
         delivery = _Collected(batch)
         done = join_spill.advance(batch, self.operator, arrivals, 0, (0, BUCKETS), delivery)
         self._ledger = json.dumps(done["ledger"])
-        self._runs = [Run(**{**r, "buckets": tuple(r["buckets"])}) for r in done["runs"]]
+        self._runs = [Run.from_json(r) for r in done["runs"]]
         self.hold = holds_of(batch, {self.operator.id: [done["hold"]]})[self.operator.id]
         return delivery.tables
 

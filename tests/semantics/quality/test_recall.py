@@ -228,7 +228,6 @@ def test_adaptation_goes_on_from_its_json_as_if_nothing_had_happened(method: str
         assert going == resumed
 
 
-@pytest.mark.spec("QD-H5")
 @pytest.mark.parametrize("emit", ["ordered", "immediate"])
 def test_four_streams_and_two_thousand_candidates_take_less_than_five_milliseconds(emit: str) -> None:  # fmt: skip
     rng = np.random.default_rng(3)

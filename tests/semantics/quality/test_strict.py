@@ -64,7 +64,6 @@ def window_sums(rows: Rows, bounds: np.ndarray, width: int, slide: int) -> dict[
     "QD-A1",
     "QD-A2",
     "QD-A3",
-    "QD-A10",
     "QD-B8",
     "QD-B11",
     "QD-D2",
