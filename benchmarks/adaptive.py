@@ -7,7 +7,6 @@ by Zipf's law; the more skew, the more groups have a row or none while a few hav
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.pictures import axes_of
+from benchmarks.record import RESULTS, file_name, store
 from slackwater.kernels import adaptive, aggregate, column_engine
 from slackwater.kernels.aggregate import END, AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
@@ -27,7 +28,6 @@ from slackwater.semantics.window_ids import last_complete, wid_range
 SKEWS = (0.0, 0.4, 0.8, 1.0, 1.2, 1.6, 2.0)
 WINDOW = TimeWindow(300, 60, 0, "t")
 BATCHES, WIDTH, LAG = 20, 30, 15
-RESULTS = Path(__file__).parent / "results"
 
 
 V = column("v", "bigint")
@@ -118,21 +118,14 @@ def alive(rows: pa.Table, closed: int, window: TimeWindow) -> pa.Table:
 
 def plot(points: list[dict[str, Any]], target: Path) -> None:
     """Peak bytes over skew."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "slackwater"  # the same numbers give the same file
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for name in ("eager", "lazy", "adaptive"):
-        axes.plot([p["skew"] for p in points], [p[name] / 1e6 for p in points], "o-", label=name)
-    axes.set(xlabel="skew (exponent of Zipf's law)", ylabel="MB of state, at most", ylim=(0, None))
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, metadata={"Date": None})
-    plt.close(figure)
+    with axes_of(target) as axes:
+        for name in ("eager", "lazy", "adaptive"):
+            sizes = [p[name] / 1e6 for p in points]
+            axes.plot([p["skew"] for p in points], sizes, "o-", label=name)
+        axes.set(
+            xlabel="skew (exponent of Zipf's law)", ylabel="MB of state, at most", ylim=(0, None)
+        )
+        axes.legend(frameon=False)
 
 
 def main() -> None:
@@ -147,10 +140,8 @@ def main() -> None:
         best = min(p["eager"], p["lazy"])
         sizes = "".join(f"{p[n] / 1e6:11.2f}" for n in ("eager", "lazy", "adaptive"))
         print(f"{p['skew']:4.1f}{sizes}{p['adaptive'] / best:15.2f}  {p['groups']}")
-    name = "adaptive-quick" if options.quick else "adaptive"
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"points": points}, indent=1) + "\n")
-    plot(points, RESULTS / f"{name}.svg")
+    store("adaptive", {"points": points}, quick=options.quick)
+    plot(points, RESULTS / f"{file_name('adaptive', quick=options.quick)}.svg")
 
 
 if __name__ == "__main__":

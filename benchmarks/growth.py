@@ -6,18 +6,17 @@ reaches its full size within the run. Each point runs in a process of its own.
 
 from __future__ import annotations
 
-import json
 import shutil
 from argparse import Namespace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from benchmarks import memory
 from benchmarks.cases import SPLITS, Window
 from benchmarks.datagen import Data, prepare
+from benchmarks.pictures import axes_of
+from benchmarks.record import ROOT, file_name, folder, heading, say, store, written
 from benchmarks.tables import Shape, markdown, plain, rate, size
-from benchmarks.windows import RESULTS, ROOT, machine, say, versions
 
 KEYS = (1_000, 10_000, 100_000)
 OVERLAPS = (1, 12, 60, 600)
@@ -41,26 +40,23 @@ def main(options: Namespace) -> None:
         points += [one_point(options, scratch, source, data, o) for o in overlaps]
         shutil.rmtree(scratch / "out", ignore_errors=True)
     found = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "machine": machine(),
-        "versions": versions(),
-        "settings": {
-            "quick": options.quick,
-            "heap": options.heap,
-            "range_seconds": RANGE_SECONDS,
-            "limit": options.limit,
-        },
+        **heading(
+            quick=options.quick,
+            heap=options.heap,
+            range_seconds=RANGE_SECONDS,
+            limit=options.limit,
+        ),
         "points": points,
     }
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    name = "growth-quick" if options.quick else "growth"
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
     print("\n" + table(found))
-    picture = (RESULTS if options.quick else ROOT / "docs") / f"{name}.svg"
+    store("growth", found, quick=options.quick)
+    picture = folder(quick=options.quick) / f"{file_name('growth', quick=options.quick)}.svg"
     plot(found, picture)
+    written(picture)
     if not options.quick:
-        (ROOT / "docs" / "growth.md").write_text(document(found))
-    say(f"written: benchmarks/results/{name}.json, {picture.relative_to(ROOT)}")
+        page = ROOT / "docs" / "growth.md"
+        page.write_text(document(found))
+        written(page)
 
 
 def one_point(
@@ -159,31 +155,21 @@ def document(found: dict[str, Any]) -> str:
 
 def plot(found: dict[str, Any], target: Path) -> None:
     """Two panels over the overlap: throughput, and peak memory."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "slackwater"  # the same numbers give the same file
-    from matplotlib import pyplot as plt
-
-    figure, (speed, space) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     overlaps = sorted({p["overlap"] for p in found["points"]})
-    for keys in sorted({p["keys"] for p in found["points"]}):
-        points = [p for p in found["points"] if p["keys"] == keys and p["rows_per_second"]]
-        x = [p["overlap"] for p in points]
-        label = f"{keys:,} keys"
-        speed.plot(x, [p["rows_per_second"] / 1e6 for p in points], marker="o", label=label)
-        space.plot(x, [p["pss"] / 1e9 for p in points], marker="o", label=label)
-    speed.set(yscale="log", ylabel="million rows per second", title="Throughput")
-    space.set(ylabel="GB", title="Peak memory of the process tree", ylim=(0, None))
-    for axes in (speed, space):
-        axes.set(xscale="log", xlabel="windows a row is in (range / slide)")
-        axes.set_xticks(overlaps, [str(o) for o in overlaps])
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-    low, high = speed.get_ylim()
-    ticks = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 5) if low <= m * 10.0**e <= high]
-    speed.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    speed.legend(frameon=False)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, metadata={"Date": None})
-    plt.close(figure)
+    with axes_of(target, panels=2, size=(10, 4)) as (speed, space):
+        for keys in sorted({p["keys"] for p in found["points"]}):
+            points = [p for p in found["points"] if p["keys"] == keys and p["rows_per_second"]]
+            x = [p["overlap"] for p in points]
+            label = f"{keys:,} keys"
+            speed.plot(x, [p["rows_per_second"] / 1e6 for p in points], marker="o", label=label)
+            space.plot(x, [p["pss"] / 1e9 for p in points], marker="o", label=label)
+        speed.set(yscale="log", ylabel="million rows per second", title="Throughput")
+        space.set(ylabel="GB", title="Peak memory of the process tree", ylim=(0, None))
+        for axes in (speed, space):
+            axes.set(xscale="log", xlabel="windows a row is in (range / slide)")
+            axes.set_xticks(overlaps, [str(o) for o in overlaps])
+            axes.minorticks_off()
+        low, high = speed.get_ylim()
+        ticks = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 5) if low <= m * 10.0**e <= high]
+        speed.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        speed.legend(frameon=False)

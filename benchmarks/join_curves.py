@@ -16,7 +16,9 @@ import numpy as np
 from benchmarks import join_answers, join_contenders
 from benchmarks.cases import SPLITS
 from benchmarks.join_cases import JoinData, prepare, weights
-from benchmarks.windows import WrongAnswerError, say
+from benchmarks.pictures import axes_of
+from benchmarks.record import say
+from benchmarks.windows import WrongAnswerError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,26 +96,16 @@ def measure(spark: SparkSession, scratch: Path, *, quick: bool = False) -> list[
 
 def plot(found: list[dict[str, Any]], target: Path) -> None:
     """A panel per curve: rows per second, and pairs per second."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "slackwater"  # the same numbers give the same file
-    from matplotlib import pyplot as plt
-
     names = list(dict.fromkeys(p["curve"] for p in found))
-    figure, panels = plt.subplots(1, len(names), figsize=(11, 3.6), layout="constrained")
-    for axes, name in zip(np.atleast_1d(panels), names, strict=True):
-        points = [p for p in found if p["curve"] == name]
-        x = [p["x"] for p in points]
-        for key, label in (("rows_per_second", "rows"), ("pairs_per_second", "pairs")):
-            axes.plot(x, [p[key] / 1e6 for p in points], marker="o", label=label)
-        axes.set(xlabel=name, ylabel="million per second", ylim=(0, None))
-        if min(x) > 0:
-            axes.set_xscale("log")
-            axes.set_xticks(x, [f"{v:g}" for v in x])
-            axes.minorticks_off()
-        axes.grid(alpha=0.3)
-    np.atleast_1d(panels)[0].legend(frameon=False)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, metadata={"Date": None})
-    plt.close(figure)
+    with axes_of(target, panels=len(names), size=(11, 3.6)) as panels:
+        for axes, name in zip(panels, names, strict=True):
+            points = [p for p in found if p["curve"] == name]
+            x = [p["x"] for p in points]
+            for key, label in (("rows_per_second", "rows"), ("pairs_per_second", "pairs")):
+                axes.plot(x, [p[key] / 1e6 for p in points], marker="o", label=label)
+            axes.set(xlabel=name, ylabel="million per second", ylim=(0, None))
+            if min(x) > 0:
+                axes.set_xscale("log")
+                axes.set_xticks(x, [f"{v:g}" for v in x])
+                axes.minorticks_off()
+        panels[0].legend(frameon=False)

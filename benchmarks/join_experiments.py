@@ -6,7 +6,6 @@ docs/join-experiments.md. ``--cases`` takes names of experiments and only prints
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,10 +13,9 @@ from functools import cache
 from typing import Any
 
 from benchmarks.experiments.common import Finding
-from benchmarks.experiments.page import record, text
+from benchmarks.experiments.page import findings_of, record, text, write
 from benchmarks.join_simulation import SCALE, Baseline, Figures, Machine, Ours, Workload, simulate
-from benchmarks.tables import markdown, plain
-from benchmarks.windows import RESULTS, ROOT, say
+from benchmarks.tables import markdown
 
 RATES = (800, 1000, 1200, 1400, 1600, 1800)
 BIASES = (0.5, 0.6, 0.8)
@@ -315,22 +313,10 @@ EXPERIMENTS: dict[str, Callable[..., Finding]] = {
 
 def main(options: Namespace) -> None:
     """Measure, print, write."""
-    wanted = [c.strip() for c in options.cases.split(",")] if options.cases else list(EXPERIMENTS)
-    findings = []
-    for name, run in EXPERIMENTS.items():
-        if name in wanted:
-            say(f"{name}: {(run.__doc__ or '').splitlines()[0]}")
-            findings.append(run(quick=options.quick))
-            print(f"\n{text(findings[-1], plain)}\n", flush=True)
-    if options.cases:
-        return
-    found = record(findings, quick=options.quick)
-    folder = RESULTS if options.quick else ROOT / "docs"
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    name = "join-experiments-quick" if options.quick else "join-experiments"
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1, default=float) + "\n")
-    (folder / f"{name}.md").write_text(document(findings))
-    say(f"written: benchmarks/results/{name}.json, {(folder / name).relative_to(ROOT)}.md")
+    findings = findings_of(EXPERIMENTS, options)
+    if not options.cases:
+        found = record(findings, quick=options.quick)
+        write("join-experiments", found, document(findings), quick=options.quick)
 
 
 def document(findings: list[Finding]) -> str:

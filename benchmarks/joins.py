@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from argparse import Namespace
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import contenders, join_answers, join_contenders, join_curves, join_report, memory
 from benchmarks.cases import SPLITS
 from benchmarks.contenders import Run
 from benchmarks.join_cases import BOUNDED, HEAP, NATIVES, ROCKSDB, SIDES, JoinCase, cases, prepare
+from benchmarks.record import ROOT, file_name, folder, heading, say, store, written
 from benchmarks.tables import ratio
-from benchmarks.windows import RESULTS, ROOT, WrongAnswerError, machine, say, versions
+from benchmarks.windows import WrongAnswerError, seconds, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,25 +32,12 @@ class Measured:
     @property
     def seconds(self) -> list[list[float]]:
         """Seconds of warm batches, a list for each run."""
-        return [[b.seconds for b in r.warm(self.skip)] for r in self.runs]
+        return seconds(self.runs, self.skip)
 
     def summary(self) -> dict[str, Any]:
         """Medians over the warm batches of all runs, and the raw numbers."""
-        batches = [b for r in self.runs for b in r.warm(self.skip)]
-        stages = max((len(b.stages) for b in batches), default=0)
-        return {
-            "median_seconds": median(b.seconds for b in batches),
-            # Passes over what is on disk come now and then: for throughput a mean tells more there.
-            "mean_seconds": sum(b.seconds for b in batches) / len(batches),
-            "batch_seconds": self.seconds,
-            "first_batch_seconds": [r.batches[0].seconds for r in self.runs],
-            "parts": {n: median(b.parts.get(n, 0.0) for b in batches) for n in batches[0].parts},
-            "stages": [
-                median(b.stages[i] for b in batches if len(b.stages) > i) for i in range(stages)
-            ],
-            "state_rows": max(r.state_rows for r in self.runs),
-            "state_bytes": max(r.state_bytes for r in self.runs),
-        }
+        # Passes over what is on disk come now and then: for throughput a mean tells more there.
+        return {**summary(self.runs, self.skip), "mean_seconds": mean(chain(*self.seconds))}
 
 
 def main(options: Namespace) -> None:
@@ -60,10 +47,7 @@ def main(options: Namespace) -> None:
     say("data")
     sources = {c.data: prepare(c.data, scratch) for c in chosen}
     found: dict[str, Any] = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "machine": machine(),
-        "versions": versions(),
-        "settings": {"quick": options.quick, "heap": options.heap, "cores": contenders.CORES},
+        **heading(quick=options.quick, heap=options.heap, cores=contenders.CORES),
         "cases": [],
     }
     if not options.no_memory:
@@ -78,19 +62,16 @@ def main(options: Namespace) -> None:
             found["curves"] = join_curves.measure(spark, scratch, quick=options.quick)
     finally:
         spark.stop()
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    name = "joins-quick" if options.quick else "joins"
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
     print(join_report.terminal(found))
-    say(f"written: benchmarks/results/{name}.json")
+    store("joins", found, quick=options.quick)
     if found.get("curves"):
-        picture = (RESULTS if options.quick else ROOT / "docs") / f"{name}.svg"
+        picture = folder(quick=options.quick) / f"{file_name('joins', quick=options.quick)}.svg"
         join_curves.plot(found["curves"], picture)
-        say(f"written: {picture.relative_to(ROOT)}")
+        written(picture)
     if options.readme:
         page = ROOT / "docs" / "benchmarks.md"
         page.write_text(join_report.with_section(page.read_text(), join_report.section(found)))
-        say(f"written: {page.relative_to(ROOT)}")
+        written(page)
 
 
 def one_case(spark: SparkSession, case: JoinCase, source: Path, scratch: Path) -> dict[str, Any]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import shutil
-import time
 from argparse import Namespace
 from dataclasses import asdict
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -19,23 +14,15 @@ from benchmarks import answers, contenders, join_report, latency, memory, report
 from benchmarks.cases import NATIVE, ROWS, SPLITS, Case, cases
 from benchmarks.contenders import Run
 from benchmarks.datagen import prepare
+from benchmarks.record import ROOT, heading, say, store
 from benchmarks.tables import between_markers, ratio
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
-BEGIN = time.perf_counter()
-
 
 class WrongAnswerError(Exception):
     """A contender's output is not what it should be: the timing means nothing."""
-
-
-def say(text: str) -> None:
-    """A progress line with the seconds since the start."""
-    print(f"[{time.perf_counter() - BEGIN:5.0f} s] {text}", flush=True)
 
 
 def main(options: Namespace) -> None:
@@ -45,10 +32,7 @@ def main(options: Namespace) -> None:
     say("data")
     sources = {c.data: prepare(c.data, scratch) for c in chosen}
     found: dict[str, Any] = {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "machine": machine(),
-        "versions": versions(),
-        "settings": {"quick": options.quick, "heap": options.heap, "cores": contenders.CORES},
+        **heading(quick=options.quick, heap=options.heap, cores=contenders.CORES),
         "cases": [],
     }
     # First the processes of their own: later the session of the throughput runs would sit beside them.
@@ -68,11 +52,8 @@ def main(options: Namespace) -> None:
         item["duckdb_seconds"] = answers.batch_seconds(
             case.window, sources[case.data], scratch / "out" / "duckdb.parquet"
         )
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    target = RESULTS / ("windows-quick.json" if options.quick else "windows.json")
-    target.write_text(json.dumps(found, indent=1) + "\n")
     print(report.terminal(found))
-    say(f"written: {target.relative_to(ROOT)}")
+    store("windows", found, quick=options.quick)
     if options.readme:
         write_documents(found)
 
@@ -139,19 +120,19 @@ def checked(contender: str, case: Case, source: Path, run: Run) -> dict[str, Any
     return asdict(found)
 
 
-def seconds(runs: list[Run]) -> list[list[float]]:
-    """Seconds of warm batches, a list for each run."""
-    return [[b.seconds for b in r.warm()] for r in runs]
+def seconds(runs: list[Run], skip: int = 1) -> list[list[float]]:
+    """Seconds of warm batches, a list for each run; ``skip``: how many of each are left out."""
+    return [[b.seconds for b in r.warm(skip)] for r in runs]
 
 
-def summary(runs: list[Run]) -> dict[str, Any]:
+def summary(runs: list[Run], skip: int = 1) -> dict[str, Any]:
     """Medians over the warm batches of all runs, and the raw numbers."""
-    batches = [b for r in runs for b in r.warm()]
+    batches = [b for r in runs for b in r.warm(skip)]
     names = list(batches[0].parts)
     stages = max((len(b.stages) for b in batches), default=0)
     return {
         "median_seconds": median(b.seconds for b in batches),
-        "batch_seconds": seconds(runs),
+        "batch_seconds": seconds(runs, skip),
         "first_batch_seconds": [r.batches[0].seconds for r in runs],
         "parts": {n: median(b.parts.get(n, 0.0) for b in batches) for n in names},
         "stages": [
@@ -205,18 +186,6 @@ def latencies(spark: SparkSession, scratch: Path, quick: bool) -> dict[str, list
             say(f"{contender}, latency: " + " ".join(f"{t:.2f}" for t in more) + " s")
             taken.extend(more)
     return found
-
-
-def machine() -> dict[str, Any]:
-    """Cores and memory; nothing that names the machine."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {"cores": os.cpu_count(), "memory_gb": round(pages / 2**30)}
-
-
-def versions() -> dict[str, str]:
-    """Versions of what takes part."""
-    names = ("slackwater", "pyspark", "pyarrow", "duckdb", "numpy")
-    return {**{n: version(n) for n in names}, "python": platform.python_version()}
 
 
 def write_documents(found: dict[str, Any]) -> None:

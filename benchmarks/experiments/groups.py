@@ -223,7 +223,7 @@ def plot_crossover(found: Finding, target: Path) -> None:
 
 
 def _plot(found: Finding, target: Path, by: str, label: str, *, log: bool) -> None:
-    from benchmarks.experiments.pictures import axes_of
+    from benchmarks.pictures import axes_of
 
     names: dict[str, Any] = {"eager": "reduced (eager)", "lazy": "rows (lazy)", "adaptive": "adaptive"}  # fmt: skip
     with axes_of(target) as axes:

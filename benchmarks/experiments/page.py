@@ -5,18 +5,16 @@ No Spark takes part. ``--cases X4,X10`` runs some and only prints them; ``--quic
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments import analytic, groups, joins, panes, skew, slack
 from benchmarks.experiments.common import Finding
+from benchmarks.record import file_name, folder, heading, say, store, written
 from benchmarks.tables import Shape, markdown, plain
-from benchmarks.windows import RESULTS, ROOT, machine, say, versions
 
 EXPERIMENTS: dict[str, Callable[..., Finding]] = {
     "X1": panes.buffers,
@@ -47,36 +45,39 @@ PICTURES: dict[str, Callable[[Finding, Path], None]] = {
 
 def main(options: Namespace) -> None:
     """Measure, print, plot, write."""
-    wanted = [c.strip() for c in options.cases.split(",")] if options.cases else list(EXPERIMENTS)
+    findings = findings_of(EXPERIMENTS, options)
+    if options.cases:
+        return
+    for finding in findings:
+        if finding.plot:
+            PICTURES[finding.id](finding, folder(quick=options.quick) / finding.plot)
+    found = record(findings, quick=options.quick)
+    write("experiments", found, document(found, findings), quick=options.quick)
+
+
+def findings_of(experiments: dict[str, Callable[..., Finding]], options: Namespace) -> list[Finding]:  # fmt: skip
+    """Run those that are asked for, and print each as it is found."""
+    wanted = [c.strip() for c in options.cases.split(",")] if options.cases else list(experiments)
     findings = []
-    for name, run in EXPERIMENTS.items():
+    for name, run in experiments.items():
         if name in wanted:
             say(f"{name}: {(run.__doc__ or '').splitlines()[0]}")
             findings.append(run(quick=options.quick))
             print(f"\n{text(findings[-1], plain)}\n", flush=True)
-    if options.cases:
-        return
-    found = record(findings, quick=options.quick)
-    folder = RESULTS if options.quick else ROOT / "docs"
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    name = "experiments-quick" if options.quick else "experiments"
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1, default=float) + "\n")
-    for finding in findings:
-        if finding.plot:
-            PICTURES[finding.id](finding, folder / finding.plot)
-    (folder / f"{name}.md").write_text(document(found, findings))
-    say(f"written: benchmarks/results/{name}.json, {(folder / name).relative_to(ROOT)}.md")
+    return findings
 
 
 def record(findings: Sequence[Finding], *, quick: bool) -> dict[str, Any]:
     """All of it, as data."""
-    return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "machine": machine(),
-        "versions": versions(),
-        "settings": {"quick": quick},
-        "findings": [asdict(f) for f in findings],
-    }
+    return {**heading(quick=quick), "findings": [asdict(f) for f in findings]}
+
+
+def write(name: str, found: dict[str, Any], page: str, *, quick: bool) -> None:
+    """The numbers, and the page."""
+    store(name, found, quick=quick)
+    target = folder(quick=quick) / f"{file_name(name, quick=quick)}.md"
+    target.write_text(page)
+    written(target)
 
 
 def text(finding: Finding, shape: Shape) -> str:

@@ -200,7 +200,7 @@ def sliding(*, quick: bool = False) -> Finding:
 
 def plot(found: Finding, target: Path) -> None:
     """MB of state over skew."""
-    from benchmarks.experiments.pictures import axes_of
+    from benchmarks.pictures import axes_of
 
     with axes_of(target) as axes:
         for span, style in ((10, "o-"), (60, "s--")):
