@@ -31,6 +31,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "2g")
         # Batches of a few rows: what a second compiler saves is less than it costs.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # As `sw.session` has it.
+        .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )

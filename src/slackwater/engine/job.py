@@ -17,7 +17,7 @@ from slackwater.engine.low_level_tasks import partial_task, row_task, split_task
 from slackwater.engine.map_side import partial_frame
 from slackwater.engine.plan import Plan, is_strict
 from slackwater.engine.row_step import row_step
-from slackwater.engine.wire import SCHEMA_DDL, pack_control, routes, unpack
+from slackwater.engine.wire import pack_control, routes, spark_schema, unpack
 from slackwater.errors import ExecutionError
 from slackwater.kernels.partials import spark_partials
 from slackwater.model.node import Late
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_ARROW_BATCH = 131_072
+
+# The same rows in every batch of a query, analysed once. A frame keeps its session, so that no other has its hash code.
+CONTROL_FRAMES = 16
+_control: dict[tuple[int, int], DataFrame] = {}
 
 
 def run_job(
@@ -48,7 +52,7 @@ def run_job(
     for level in range(1, batch.plan.top + 1):
         control = _group_rows(spark, batch.groups)
         current = current.unionAll(control).repartition(batch.groups, "route")
-        current = current.mapInArrow(group_task(batch, level), SCHEMA_DDL)
+        current = current.mapInArrow(group_task(batch, level), spark_schema())
         for operator in batch.plan.at(level):
             for path in (p for n in operator.producers for p in batch.plan.paths_from(n)):
                 if path.blocked_by is not None:
@@ -123,7 +127,9 @@ def _low_level(
         )  # fmt: skip
         tasks = max(splits) + 1
         parts.append(
-            spark.range(0, tasks, 1, tasks).mapInArrow(split_task(batch, splits, fused), SCHEMA_DDL)
+            spark.range(0, tasks, 1, tasks).mapInArrow(
+                split_task(batch, splits, fused), spark_schema()
+            )
         )
     if has_rows:
         parts.append(_row_part(frame, batch, inputs))
@@ -141,13 +147,13 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
         partials = partial_frame(frame, batch, inputs, reduced)
         if partials is not None:
             made, columns = partials
-            return made.mapInArrow(partial_task(batch, reduced.source, columns), SCHEMA_DDL)
+            return made.mapInArrow(partial_task(batch, reduced.source, columns), spark_schema())
     found = row_frame(frame, batch.plan, inputs)
     assert found is not None
     rows, described = found
     if is_strict(batch.plan):
         rows = rows.coalesce(1)  # one task judges the rows in order of arrival
-    return rows.mapInArrow(row_task(batch, described), SCHEMA_DDL)
+    return rows.mapInArrow(row_task(batch, described), spark_schema())
 
 
 def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
@@ -172,10 +178,18 @@ def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
 
 def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
     """One row per group that tells each task which group it is; makes every task run."""
-    values = ", ".join(
-        f"({route}, X'{pack_control('group', g).hex()}')" for g, route in enumerate(routes(groups))
-    )
-    return spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
+    key = (spark._jsparkSession.hashCode(), groups)
+    found = _control.get(key)
+    if found is None:
+        values = ", ".join(
+            f"({route}, X'{pack_control('group', g).hex()}')"
+            for g, route in enumerate(routes(groups))
+        )
+        found = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
+        while len(_control) >= CONTROL_FRAMES:
+            _control.pop(next(iter(_control)))
+        _control[key] = found
+    return found
 
 
 def _check(batch: Batch, found: list[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from slackwater.engine.analyse import struct_of
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
 from slackwater.engine.plan import Path
-from slackwater.engine.wire import SCHEMA_DDL, pack_control, routes, to_batches, unpack
+from slackwater.engine.wire import pack_control, routes, spark_schema, to_batches, unpack
 from slackwater.kernels.types import arrow_schema, cast_table
 from slackwater.model.schema import Field
 
@@ -52,7 +52,7 @@ def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
             shown = tuple(Field(c.name, c.expr.type) for c in step.columns)
     # mapInArrow looks columns up by name, and would take a dot in one for a field of a struct.
     plain = opened.toDF(ROUTE, BLOB, *(f"c{i}" for i in range(len(shown))))
-    return plain.mapInArrow(_pack_task(batch, path, shown), SCHEMA_DDL)
+    return plain.mapInArrow(_pack_task(batch, path, shown), spark_schema())
 
 
 def _open_task(path: Path) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.expression_text import quoted
@@ -38,10 +39,18 @@ def type_name(kind: DataType) -> str:
     return kind.simpleString()
 
 
+@lru_cache(maxsize=1000)
 def data_type(name: str) -> DataType:
-    """The Spark type of a type's name."""
-    from pyspark.sql.types import DataType
+    """The Spark type of a type's name.
 
+    Cached, since Spark parses it in the JVM and every batch asks for the same ones.
+    """
+    from pyspark.sql.types import DataType, TimestampType
+
+    if (
+        name == "timestamp"
+    ):  # as `simpleString` means it, whatever the session's spark.sql.timestampType
+        return TimestampType()
     return DataType.fromDDL(name)
 
 

@@ -10,16 +10,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-SCHEMA_DDL = "route int, blob binary"
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 ARROW_SCHEMA = pa.schema([("route", pa.int32()), ("blob", pa.binary())])
 MAX_BLOB_BYTES = 64 << 20
 
 Message = tuple[int, bytes]
+
+
+@lru_cache(maxsize=1)
+def spark_schema() -> StructType:
+    """The rows' Spark schema; not as text, which Spark would parse in every batch."""
+    from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+    return StructType([StructField("route", IntegerType()), StructField("blob", BinaryType())])
 
 
 def _murmur3_int(value: int, seed: int = 42) -> int:

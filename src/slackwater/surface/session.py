@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -66,6 +67,8 @@ def session(
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        # Over TCP a Python task of a small batch waits 40 ms for an acknowledgement that the system delays.
+        "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
         **({"spark.driver.memory": memory} if memory else {}),
         **(conf or {}),
     }

@@ -19,6 +19,7 @@ from slackwater.engine.loop import Loop, Query
 from slackwater.engine.plan import Output, Plan, build, renumber
 from slackwater.engine.quality import check as check_quality
 from slackwater.engine.sharing import share
+from slackwater.engine.spark_logs import quick_logs
 from slackwater.engine.statistics import settled
 from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
@@ -167,7 +168,8 @@ class _Group:
                 .option("checkpointLocation", str(checkpoint.location))
                 .trigger(**({"availableNow": True} if final else dict(self.trigger)))
             )
-            return (writer.queryName(self.name) if self.name else writer).start()
+            with quick_logs(spark):
+                return (writer.queryName(self.name) if self.name else writer).start()
 
         loop = Loop(query, checkpoint, query_id)
         return Prepared(
