@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from slackwater import errors
 from slackwater.engine.batch import Batch
 from slackwater.engine.fused import Fused, fusible
 from slackwater.engine.group_task import group_task
@@ -17,6 +14,7 @@ from slackwater.engine.low_level_tasks import partial_task, row_task, split_task
 from slackwater.engine.map_side import partial_frame
 from slackwater.engine.plan import Plan, is_strict
 from slackwater.engine.row_step import row_step
+from slackwater.engine.task_errors import task_errors
 from slackwater.engine.wire import pack_control, routes, spark_schema, unpack
 from slackwater.errors import ExecutionError
 from slackwater.kernels.partials import spark_partials
@@ -61,54 +59,6 @@ def run_job(
         found = [unpack(bytes(row.blob))[1] for row in current.collect()]
     _check(batch, found)
     return found
-
-
-@contextmanager
-def task_errors() -> Iterator[None]:
-    """Errors that a task raised on purpose come out as themselves, not as a quotation in Spark's."""
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except PySparkException as error:
-        found = _OWN_ERROR.search(str(error))
-        if found is None:
-            failed = _column_engine_error(str(error))
-            if failed is not None:
-                raise failed from error
-            raise
-        kind = getattr(errors, found["kind"])
-        raise kind(found["condition"], found["message"], hint=found["hint"] or "") from error
-
-
-_OWN_ERROR = re.compile(
-    r"slackwater\.errors\.(?P<kind>\w+): \[(?P<condition>\w+)\] (?P<message>.*)"
-    r"(?:\n  to fix: (?P<hint>.*))?"
-)
-
-_ENGINE_ERROR = re.compile(r"duckdb\.(?P<kind>\w+)Exception: (?P<message>.*)")
-
-
-def _column_engine_error(text: str) -> ExecutionError | None:
-    """What the column engine could not compute, as an error of ours; None if it is something else."""
-    found = _ENGINE_ERROR.search(text)
-    if found is None:
-        return None
-    if found["kind"] == "OutOfMemory":
-        return ExecutionError(
-            "OUT_OF_MEMORY",
-            f"a task needs more memory than it may use: {found['message']}",
-            hint='give tasks more with option("memory", "2GB"), or cut the work into more '
-            'option("partitionGroups", ...)',
-        )
-    if found["kind"] in ("OutOfRange", "Conversion", "InvalidInput"):
-        return ExecutionError(
-            "EXPRESSION_FAILED",
-            f"an expression fails for some row: {found['message']}",
-            hint="keep such rows out with where(...), or use a function that gives null instead, "
-            "such as try_add or try_cast",
-        )
-    return None
 
 
 def _low_level(
