@@ -26,6 +26,7 @@ from slackwater.model.time import TimeColumn
 from slackwater.semantics.limits import EARLIEST, LATEST
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
+from slackwater.sources.time_ranges import TimeRange
 
 PASS = "__sw_pass"
 PART = "__sw_part"
@@ -108,13 +109,17 @@ class Dialect:
 
 
 def query(
-    batch: Batch, fused: Fused, base: str, dialect: Dialect
+    batch: Batch,
+    fused: Fused,
+    base: str,
+    dialect: Dialect,
+    ranges: Sequence[TimeRange | None] | None = None,
 ) -> tuple[list[str], list[str], str]:
     """(group columns, aggregate columns, relation) of the fused query, as SQL items.
 
     Group columns: keys, pane (null: the row only counts), the source's partition, and per time column a
     verdict (1 late, 2 implausibly far ahead, 0 neither, null without a time), so that the counts of the
-    groups are the counts of the verdicts.
+    groups are the counts of the verdicts. ``ranges`` is what is known of each time column before the scan.
     """
     node, spec = fused.operator.node, fused.operator.spec
     assert isinstance(node, Aggregate) and spec is not None
@@ -127,7 +132,9 @@ def query(
     groups = [
         f"{_guard(dialect.text(k.expr), path.has_filter)} AS _k{i}" for i, k in enumerate(node.keys)
     ]
-    groups.append(f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck)} AS _pane")
+    known = ranges[at] if ranges is not None else None
+    least = None if known is None else known.least + path.shift
+    groups.append(f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck, least=least)} AS _pane")
     if source.partition is not None:
         groups.append(f"{PART} AS _part")
     groups.extend(f"__sw_v{i} AS _verdict{i}" for i in range(len(source.times)))
@@ -141,10 +148,18 @@ def query(
     items.append("count(1) AS _n")
     for i in range(len(source.times)):
         items += [f"max(__sw_t{i}) AS _hi{i}", f"min(__sw_t{i}) AS _lo{i}"]
-    return groups, items, _relation(batch, fused, base, dialect, at if picky else None)
+    told = ranges if ranges is not None else [None] * len(source.times)
+    return groups, items, _relation(batch, fused, base, dialect, at if picky else None, told)
 
 
-def _relation(batch: Batch, fused: Fused, base: str, dialect: Dialect, passing: int | None) -> str:
+def _relation(
+    batch: Batch,
+    fused: Fused,
+    base: str,
+    dialect: Dialect,
+    passing: int | None,
+    ranges: Sequence[TimeRange | None],
+) -> str:
     """The rows of ``base`` through the path's steps, with ``__sw_*`` columns carried along.
 
     ``passing`` is the time column that decides whether a row may pass at all, if some may not.
@@ -152,7 +167,10 @@ def _relation(batch: Batch, fused: Fused, base: str, dialect: Dialect, passing: 
     source = fused.source
     numbers = _numbers(batch, fused)
     times = range(len(source.times))
-    items = [f"{dialect.usable_ticks(t)} AS __sw_t{i}" for i, t in enumerate(source.times)]
+    items = [
+        f"{dialect.ticks(t) if _usable(known) else dialect.usable_ticks(t)} AS __sw_t{i}"
+        for i, (t, known) in enumerate(zip(source.times, ranges, strict=True))
+    ]
     carried = [f"__sw_t{i}" for i in times] + [f"__sw_v{i}" for i in times]
     if source.partition is not None:
         kind = "VARCHAR" if dialect.duck else "STRING"
@@ -163,9 +181,7 @@ def _relation(batch: Batch, fused: Fused, base: str, dialect: Dialect, passing: 
         carried.append("__src")
     sql = f"SELECT *, {', '.join(items)} FROM ({base}) AS r0"
     verdicts = [
-        f"CASE WHEN __sw_t{i} < {dialect.number(numbers, i)} THEN 1 "
-        f"WHEN __sw_t{i} > {dialect.number(numbers, len(times) + i)} THEN 2 "
-        f"WHEN __sw_t{i} IS NOT NULL THEN 0 END AS __sw_v{i}"
+        f"{_verdict(dialect, numbers, i, len(times), ranges[i], decides=i == passing)} AS __sw_v{i}"
         for i in times
     ]
     sql = f"SELECT *, {', '.join(verdicts)} FROM ({sql}) AS r1"
@@ -191,6 +207,30 @@ def _relation(batch: Batch, fused: Fused, base: str, dialect: Dialect, passing: 
     return sql
 
 
+def _usable(known: TimeRange | None) -> bool:
+    return known is not None and known.least >= EARLIEST and known.greatest <= LATEST
+
+
+def _verdict(
+    dialect: Dialect,
+    numbers: Sequence[int],
+    i: int,
+    times: int,
+    known: TimeRange | None,
+    *,
+    decides: bool,
+) -> str:
+    """The verdict on time column ``i``; what need not be asked is not, which a scan of millions of rows feels."""
+    bound, limit = dialect.number(numbers, i), dialect.number(numbers, times + i)
+    if decides or known is None or not _usable(known) or known.greatest > numbers[times + i]:
+        return (
+            f"CASE WHEN __sw_t{i} < {bound} THEN 1 WHEN __sw_t{i} > {limit} THEN 2 "
+            f"WHEN __sw_t{i} IS NOT NULL THEN 0 END"
+        )
+    # As a boolean, which is cheaper to group by; `deliver_fused` reads it as 0 or 1.
+    return "FALSE" if known.least >= numbers[i] else f"(__sw_t{i} < {bound})"
+
+
 def _numbers(batch: Batch, fused: Fused) -> list[int]:
     """Bounds in force, then plausible limits, of the source's time columns."""
     bounds = [batch.bound(fused.source.name, s.column) for s in fused.settings]
@@ -203,6 +243,9 @@ def deliver_fused(task: SourceTask, table: pa.Table, *, from_spark: bool) -> Non
     fused = fusible(task.batch.plan, task.source)
     assert fused is not None and fused.operator.spec is not None
     spec = fused.operator.spec
+    for i, column in enumerate(table.column_names):
+        if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
+            table = table.set_column(i, column, table[column].cast(pa.int32()))
     task.summaries.append(_summary(fused, table))
     rows = table.filter(pc.is_valid(table["_pane"]))
     if from_spark:

@@ -207,17 +207,21 @@ def gap_sql(spec: AggregateSpec, ticks: str) -> str:
     return f"{into} >= {_int(window.slide - window.range)}"
 
 
-def pane_sql(spec: AggregateSpec, ticks: str, *, duck: bool) -> str:
+def pane_sql(spec: AggregateSpec, ticks: str, *, duck: bool, least: int | None = None) -> str:
     """The pane of a BIGINT expression of ticks (null for null), for plan "panes" of gapless windows.
 
-    Of plan "landmark" too: null for rows before the origin.
+    Of plan "landmark" too: null for rows before the origin. ``least``: no ticks are below, if that is known.
     """
     if isinstance(spec.window, Landmark):
         w = spec.window
         slides = replace(spec, window=TimeWindow(w.slide, w.slide, w.origin, w.on), plan="panes")
         return f"CASE WHEN ({ticks}) >= {w.origin} THEN {pane_sql(slides, ticks, duck=duck)} END"
     if duck:
-        return _floor(f"(({ticks}) - {_int(spec.sliding.origin)})", spec.panes.size)
+        origin = spec.sliding.origin
+        whole = f"({ticks})" if origin == 0 else f"(({ticks}) - {_int(origin)})"
+        if least is not None and least >= origin:
+            return f"({whole} // {_int(spec.panes.size)})"
+        return _floor(whole, spec.panes.size)
     return spark_group(spec, ticks)[0]
 
 

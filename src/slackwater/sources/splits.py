@@ -187,11 +187,13 @@ def _is_int96(schema: pq.ParquetSchema, name: str) -> bool:
 def scan_fused(task: SourceTask, splits: Sequence[Split]) -> pa.Table:
     """Partial aggregates and measures of the splits, in one scan."""
     from slackwater.engine.fused import Dialect, fusible, query
+    from slackwater.sources.time_ranges import time_ranges
 
     fused = fusible(task.batch.plan, task.source)
     assert fused is not None
     base = base_sql(task.source.schema, splits)
-    groups, items, relation = query(task.batch, fused, base, Dialect(duck=True))
+    ranges = time_ranges(task.source.times, task.source.schema, splits)
+    groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
     sql = f"SELECT {', '.join([*groups, *items])} FROM ({relation}) AS q GROUP BY ALL"
     return sql_to_arrow(connect(task.batch.settings.memory), sql, {})
 
