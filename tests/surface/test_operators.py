@@ -143,6 +143,23 @@ def test_row_operators_behave_as_pysparks(kind: str, frames: Any, batch: Any, tm
         assert canonical(done.rows(name), frame.columns) == expected, name
 
 
+def test_inputs_of_different_shapes_do_not_meet_each_others_values(
+    spark: SparkSession, tmp_path: Path
+):
+    """Columns of one type share a place on the way to Python; an expression sees those of its own input only."""
+    texts = sw.replay(
+        spark, [[("12", at(1), 7), ("30", at(2), 8)]], "n string, ts timestamp, v bigint"
+    )
+    words = sw.replay(spark, [[(5, "no number", at(1), "x")]], "v bigint, w string, ts timestamp, n string")  # fmt: skip
+    a = sw.stream(texts, time="ts", name="a", progress=DELAY)
+    b = sw.stream(words, time="ts", name="b", progress=DELAY)
+    # format_number is Spark's alone, so Spark evaluates it; the cast fails for a word.
+    numbers = a.selectExpr("ts", "format_number(cast(n AS int), 1) AS n", "v")
+    others = b.selectExpr("ts", "concat(w, '/', n) AS n", "v")
+    done = run(numbers.union(others), tmp_path / "ck")
+    assert sorted((r["n"], r["v"]) for r in done.rows()) == [("12.0", 7), ("30.0", 8), ("no number/x", 5)]  # fmt: skip
+
+
 @BOTH
 def test_what_the_column_engine_cannot_do_is_done_by_spark(
     kind: str, frames: Any, batch: Any, tmp_path: Path

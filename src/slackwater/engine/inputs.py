@@ -1,12 +1,14 @@
 """The inputs of a query as one streaming DataFrame, and a batch of it as low-level tasks.
 
-Every input is tagged with its index ``__src`` and its columns are renamed ``__c<input>_<i>``, so that inputs of
-different shapes unite null-padded and Spark reads each once. A heartbeat, one row per trigger, is always the
-last: a query that waits for time to pass must run without new rows, and a source cannot be added later.
+Every input is tagged with its index ``__src`` and its columns are renamed ``__c<type>_<i>``, so that inputs of
+different shapes unite null-padded and Spark reads each once; columns of one type share their place, since every column
+costs each row something on its way to Python. A heartbeat, one row per trigger, is always the last: a query
+that waits for time to pass must run without new rows, and a source cannot be added later.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -77,11 +79,29 @@ def split_inputs(plan: Plan, inputs: Sequence[Input]) -> dict[int, SplitInput]:
     return found
 
 
+def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
+    """For each input of rows, the column of the united DataFrame that holds each of its columns."""
+    splits = split_inputs(plan, inputs)
+    types: dict[str, int] = {}
+    found = {}
+    for index, item in enumerate(inputs):
+        if index in splits:
+            continue
+        taken: Counter[int] = Counter()
+        names = []
+        for one in item.fields:
+            kind = types.setdefault(one.type, len(types))
+            names.append(f"__c{kind}_{taken[kind]}")
+            taken[kind] += 1
+        found[index] = tuple(names)
+    return found
+
+
 def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFrame:
     """All inputs and the heartbeat as one streaming DataFrame."""
     from pyspark.sql import functions as F
 
-    splits = split_inputs(plan, inputs)
+    splits, held = split_inputs(plan, inputs), places(plan, inputs)
     parts = []
     for index, item in enumerate(inputs):
         if index in splits:
@@ -89,7 +109,8 @@ def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFram
             continue
         frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
         columns = [
-            F.col(_quoted(name)).alias(f"__c{index}_{i}") for i, name in enumerate(frame.columns)
+            F.col(_quoted(f.name)).alias(place)
+            for f, place in zip(item.fields, held[index], strict=True)
         ]
         parts.append(frame.select(F.lit(index).alias("__src"), *columns))
     beat = (
@@ -112,15 +133,13 @@ def row_frame(
     """The batch's raw rows for the Python low level, with what Spark must evaluate beforehand."""
     from pyspark.sql import functions as F
 
-    splits = split_inputs(plan, inputs)
+    held = places(plan, inputs)
     described = []
-    frame = batch.where(F.col("__src").isin([i for i in range(len(inputs)) if i not in splits]))
-    wanted = ["__src"]
-    for index, item in enumerate(inputs):
-        if index in splits:
-            continue
-        names = [f.name for f in item.fields]
-        columns = [f"__c{index}_{i}" for i in range(len(names))]
+    frame = batch.where(F.col("__src").isin(list(held)))
+    # In the order of the DataFrame, each once: inputs share places.
+    wanted = [c for c in batch.columns if c == "__src" or any(c in used for used in held.values())]
+    for index, columns in held.items():
+        names = [f.name for f in inputs[index].fields]
         blocked = [
             p for s in plan.sources if s.input == index
             for p in plan.paths_from(s.name) if p.blocked_by
@@ -128,26 +147,34 @@ def row_frame(
         done = []
         for path in blocked:
             column = f"__p{path.id}"
-            frame = _evaluate(frame, path, names, columns, column)
+            frame = _evaluate(frame, index, path, names, columns, column)
             done.append((path.id, column))
-        described.append(RowInput(index, tuple(names), tuple(columns), tuple(done)))
-        wanted += [*columns, *(c for _, c in done)]
+        described.append(RowInput(index, tuple(names), columns, tuple(done)))
+        wanted += [c for _, c in done]
     if not described:
         return None
     return frame.select(*wanted), described
 
 
 def _evaluate(
-    frame: DataFrame, path: Path, names: Sequence[str], columns: Sequence[str], result: str
+    frame: DataFrame,
+    index: int,
+    path: Path,
+    names: Sequence[str],
+    columns: Sequence[str],
+    result: str,
 ) -> DataFrame:
-    """Run a path's row operators in Spark SQL; the result is a struct column, with ``_pass`` last."""
+    """Run a path's row operators in Spark SQL; the result is a struct column, with ``_pass`` last.
+
+    Only for rows of the path's own input: an expression may fail for values that another has in the same place.
+    """
     from pyspark.sql import functions as F
 
     carried = frame.columns
     whole = F.struct(*[F.col(_quoted(c)) for c in carried]).alias("__row")
     current = frame.select(
         whole,
-        F.lit(True).alias("__sw_pass"),
+        (F.col("__src") == index).alias("__sw_pass"),
         *[F.col(_quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
     )
     shown = list(names)

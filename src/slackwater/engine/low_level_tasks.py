@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.engine.batch import Batch
 from slackwater.engine.deliver import Delivery
@@ -55,9 +56,11 @@ def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
 
 
 def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
-    rows = chunk
+    rows = chunk.select([*item.columns, *(column for _, column in item.paths)])
     if "__src" in chunk.column_names:
-        rows = chunk.filter(pa.compute.equal(chunk["__src"], item.index))
+        ends = pc.min_max(chunk["__src"]).as_py()
+        if not ends["min"] == ends["max"] == item.index:  # a partition is of one input, as a rule
+            rows = rows.filter(pc.equal(chunk["__src"], item.index))
     if rows.num_rows == 0:
         return
     table = rows.select(list(item.columns)).rename_columns(list(item.names))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.batch import Batch
 from slackwater.engine.fused import Dialect, Fused, query
-from slackwater.engine.inputs import Input
+from slackwater.engine.inputs import Input, places
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,8 @@ def partial_frame(
     index = fused.source.input
     view = f"__sw_batch_{abs(hash(batch.root)) % 10**9}"
     frame.createOrReplaceTempView(view)
-    names = [f"`__c{index}_{i}` AS {_quoted(f.name)}" for i, f in enumerate(inputs[index].fields)]
+    held = zip(inputs[index].fields, places(batch.plan, inputs)[index], strict=True)
+    names = [f"`{place}` AS {_quoted(f.name)}" for f, place in held]
     base = f"SELECT __src, {', '.join(names)} FROM {view} WHERE __src = {index}"
     groups, items, relation = query(batch, fused, base, Dialect(False, index))
     by = ", ".join(str(i + 1) for i in range(len(groups)))
