@@ -82,7 +82,7 @@ class Scenario:
         )
         target = folder / name / "slackwater-replay-batches"
         target.mkdir(parents=True, exist_ok=True)
-        write_batch(spark, table, StructType.fromDDL(_ddl(source)), target, number)
+        write_batch(table, StructType.fromDDL(_ddl(source)), target, number)
 
     def start(
         self,
@@ -316,15 +316,17 @@ def scenarios() -> dict[str, Scenario]:
             frozenset({"s"}),
         ),
         Scenario(
-            # Aggregates share panes and sorts share rows, each with the slack of its own stream.
+            # Aggregates share panes and sorts share rows, each with the slack of its own stream; once the filters
+            # are measured, rows of the slow sorts wait behind them.
             "two slacks",
             {"name": "two slacks",
              "streams": {"s": _delay(), "t": _delay({"bounded_delay": "30 seconds"})},
              "query": {
                  "soon": [{"from": "s"}, _window("20 seconds", "5 seconds", n="count(*)", t="sum(v)")],
                  "exact": [{"from": "t"}, _window("10 seconds", n="count(*)", most="max(v)")],
-                 "early": [{"from": "s"}, {"sort": "ts"}],
-                 "late": [{"from": "t"}, {"sort": "ts"}],
+                 "early": [{"from": "s"}, {"where": "v >= 30"}, {"sort": "ts"}],
+                 "late": [{"from": "t"}, {"where": "v < 50"}, {"sort": "ts"}],
+                 "few": [{"from": "t"}, {"where": "v < 20"}, {"sort": "ts"}],
              },
              "script": _script({"s": rows(13), "t": rows(13)})},
             frozenset({"s"}),

@@ -64,7 +64,7 @@ def run(
     done = Run()
     writers = []
     for name, stream in named.items():
-        writer = stream.writeStream.queryName(name).foreachBatch(_take(done, name))
+        writer = stream.writeStream.queryName(name)._foreach_table(_take(done, name))
         writers.append(writer if clock is None else writer.clock(clock))
     done.query = sw.start(
         writers,
@@ -84,8 +84,8 @@ def run(
 def _take(done: Run, name: str) -> Callable[[Any, int], None]:
     done.batches[name] = {}
 
-    def take(frame: Any, batch: int) -> None:
-        done.batches[name][batch] = frame.toArrow().to_pylist()
+    def take(table: pa.Table, batch: int) -> None:
+        done.batches[name][batch] = table.to_pylist()
 
     return take
 

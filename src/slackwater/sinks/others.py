@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.manifest import OutputFile
+from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import move
@@ -98,6 +102,24 @@ class ForeachSink(Sink):
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         self.function(self.frame(self.spark, files), batch)
+
+
+class TableSink(Sink):
+    """Calls a function with an Arrow table and the batch id: no Spark job, so the driver must hold a batch's results."""
+
+    kind = "foreachTable"
+
+    def __init__(
+        self, name: str, fields: tuple[Field, ...], function: Callable[[pa.Table, int], None]
+    ):
+        super().__init__(name, fields)
+        self.function = function
+
+    def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
+        found = [pq.read_table(self.staged / f.name) for f in files if f.name]
+        schema = arrow_schema(self.fields)
+        tables = [t.select(schema.names).cast(schema) for t in found]
+        self.function(pa.concat_tables(tables) if tables else schema.empty_table(), batch)
 
 
 class WriterSink(Sink):

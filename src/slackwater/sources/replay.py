@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from slackwater.engine.analyse import fields_of
 from slackwater.engine.inputs import SplitInput
 from slackwater.errors import AnalysisError
+from slackwater.kernels.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,8 +64,8 @@ def replay(
             Path(directory) / f"{MARK}batches"
         )  # the mark in the path says that this is a replay
     folder.mkdir(parents=True, exist_ok=True)
-    for number, batch in enumerate(batches):
-        write_batch(spark, batch, schema, folder, number)
+    for number, batch in enumerate(_tables(spark, batches, schema)):
+        write_batch(batch, schema, folder, number)
     source = SplitInput(
         spark, str(folder.absolute()), fields_of(schema), {"maxFilesPerTrigger": "1"}, replay=True
     )
@@ -70,23 +74,29 @@ def replay(
     return source if splits else source.rows_frame()
 
 
-def write_batch(
-    spark: SparkSession, batch: Any, schema: StructType, folder: Path, number: int
-) -> None:
+def _tables(spark: SparkSession, batches: Sequence[Any], schema: StructType) -> list[pa.Table]:
+    """The batches as Arrow tables. Lists of rows are converted by Spark, all in one job."""
+    names = [f.name for f in schema.fields]
+    given = [b if isinstance(b, pa.Table) or hasattr(b, "toArrow") else list(b) for b in batches]
+    rows = [row for batch in given if isinstance(batch, list) for row in batch]
+    whole = arrow_schema(fields_of(schema)).empty_table()
+    if rows:
+        whole = spark.createDataFrame(rows, schema, verifySchema=True).toArrow()
+    found, first = [], 0
+    for batch in given:
+        if isinstance(batch, list):
+            found.append(whole.slice(first, len(batch)))
+            first += len(batch)
+        elif isinstance(batch, pa.Table):
+            found.append(batch.select(names))
+        else:
+            found.append(batch.select(*names).toArrow())
+    return found
+
+
+def write_batch(table: pa.Table, schema: StructType, folder: Path, number: int) -> None:
     """Write one batch as the file that comes after all earlier ones."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from slackwater.kernels.types import arrow_schema
-
-    wanted = arrow_schema(fields_of(schema))
-    if isinstance(batch, pa.Table):
-        table = batch.select(wanted.names).cast(wanted)
-    elif hasattr(batch, "toArrow"):
-        table = batch.select(*wanted.names).toArrow().cast(wanted)
-    else:
-        frame = spark.createDataFrame(list(batch), schema, verifySchema=True)
-        table = frame.toArrow().cast(wanted) if batch else wanted.empty_table()
+    table = table.cast(arrow_schema(fields_of(schema)))
     name = folder / f".batch-{number:08d}.parquet"
     pq.write_table(table, name)
     # The file source takes files by time of change: give each batch a second of its own.

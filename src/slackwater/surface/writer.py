@@ -10,7 +10,14 @@ from slackwater.engine.handle import StreamingQuery
 from slackwater.errors import AnalysisError
 from slackwater.sinks.base import Sink, check_format, check_types
 from slackwater.sinks.files import ParquetSink, TextSink
-from slackwater.sinks.others import ConsoleSink, ForeachSink, MemorySink, NoopSink, WriterSink
+from slackwater.sinks.others import (
+    ConsoleSink,
+    ForeachSink,
+    MemorySink,
+    NoopSink,
+    TableSink,
+    WriterSink,
+)
 from slackwater.surface.options import (
     QUERY_OPTIONS,
     check_name,
@@ -22,6 +29,7 @@ from slackwater.surface.options import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from slackwater.surface.stream import Stream
@@ -40,6 +48,7 @@ class StreamWriter:
         self._name: str | None = None
         self._partition_by: tuple[str, ...] = ()
         self._function: Callable[[DataFrame, int], None] | None = None
+        self._table_function: Callable[[pa.Table, int], None] | None = None
         self._table: str | None = None
         self._clock: Clock | None = None
 
@@ -117,6 +126,11 @@ class StreamWriter:
         self._function = func
         return self
 
+    def _foreach_table(self, func: Callable[[pa.Table, int], None]) -> StreamWriter:
+        """As `foreachBatch`, but with an Arrow table: no Spark job, which tests with many small batches feel."""
+        self._table_function = func
+        return self
+
     def clock(self, clock: Clock) -> StreamWriter:
         """Use another clock than the machine's; for tests and replays."""
         self._clock = clock
@@ -147,6 +161,8 @@ class StreamWriter:
         if self._function is not None:
             check_names(self._options, "foreachBatch")
             return ForeachSink(name, fields, self._function)
+        if self._table_function is not None:
+            return TableSink(name, fields, self._table_function)
         if self._table is not None:
             check_names(self._options, self._format or "table")
             return WriterSink(name, fields, self._format, options, self._table, self._partition_by)
@@ -192,6 +208,6 @@ def check_writers(writers: Sequence[Any]) -> None:
         if not isinstance(w, StreamWriter):
             raise AnalysisError(
                 "NOT_A_WRITER",
-                f"sw.start got a {type(w).__name__}",
+                f"a writer was expected, not a {type(w).__name__}",
                 hint='give writers: result.writeStream.format("parquet").option("path", "...")',
             )

@@ -34,7 +34,7 @@ from slackwater.testing.transcript_windows import listed
 from slackwater.testing.transcripts import Observed, Step, Transcript
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 CRASH_POINTS = (
     "intent.before", "intent.after", "job.after", "manifest.before", "manifest.after",
@@ -141,7 +141,7 @@ class _SparkRun:
             table = pa.table(columns, schema=schema)
             (target,) = (self.folder / name).iterdir()
             struct = self._struct(source)
-            write_batch(self.spark, table, struct, target, number)
+            write_batch(table, struct, target, number)
 
     def _struct(self, source: Source) -> Any:
         from pyspark.sql.types import StructType
@@ -160,7 +160,7 @@ class _SparkRun:
         named = {f"out_{n}": builder.named(n) for n in queries}
         named |= {f"late_{n}": streams[n].late for n in self._shown_late()}
         writers = [
-            s.writeStream.queryName(n).foreachBatch(self._collector(n)).clock(clock)
+            s.writeStream.queryName(n)._foreach_table(self._collector(n)).clock(clock)
             for n, s in named.items()
         ]
         query = sw.start(
@@ -219,11 +219,11 @@ class _SparkRun:
         clock.end({i: s.end for i, s in enumerate(batches)})
         return clock
 
-    def _collector(self, name: str) -> Callable[[DataFrame, int], None]:
-        def collect(df: DataFrame, batch: int) -> None:
+    def _collector(self, name: str) -> Callable[[pa.Table, int], None]:
+        def collect(table: pa.Table, batch: int) -> None:
             manifest = manifests.read(Checkpoint(self.checkpoint), batch)
             assert manifest is not None, "a batch is published only after its commit"
-            rows = [_plain(r) for r in df.toArrow().to_pylist()]
+            rows = [_plain(r) for r in table.to_pylist()]
             self.rows[name, manifest.ordinal] = rows
             self.bounds[manifest.ordinal] = manifest.bounds
             self.records[manifest.ordinal] = manifest.progress
