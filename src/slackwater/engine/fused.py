@@ -146,10 +146,26 @@ def query(
         else:
             items.extend(f"{sql} AS {name}" for name, sql in partials.spark_partials(guarded) or ())
     items.append("count(1) AS _n")
+    footers = told(batch, fused, ranges or ())
     for i in range(len(source.times)):
-        items += [f"max(__sw_t{i}) AS _hi{i}", f"min(__sw_t{i}) AS _lo{i}"]
-    told = ranges if ranges is not None else [None] * len(source.times)
-    return groups, items, _relation(batch, fused, base, dialect, at if picky else None, told)
+        if i not in footers:
+            items += [f"max(__sw_t{i}) AS _hi{i}", f"min(__sw_t{i}) AS _lo{i}"]
+    whole = ranges if ranges is not None else [None] * len(source.times)
+    return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
+
+
+def told(
+    batch: Batch, fused: Fused, ranges: Sequence[TimeRange | None]
+) -> dict[int, tuple[int, int]]:
+    """Time columns whose oldest and newest plausible times are known before the scan, and these; not by partition."""
+    if fused.source.partition is not None:
+        return {}
+    limits = _numbers(batch, fused)[len(fused.source.times) :]
+    return {
+        i: (known.least, known.greatest)
+        for i, (known, limit) in enumerate(zip(ranges, limits, strict=False))
+        if known is not None and _usable(known) and known.greatest <= limit
+    }
 
 
 def _relation(

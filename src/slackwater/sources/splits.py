@@ -186,7 +186,7 @@ def _is_int96(schema: pq.ParquetSchema, name: str) -> bool:
 
 def scan_fused(task: SourceTask, splits: Sequence[Split]) -> pa.Table:
     """Partial aggregates and measures of the splits, in one scan."""
-    from slackwater.engine.fused import Dialect, fusible, query
+    from slackwater.engine.fused import Dialect, fusible, query, told
     from slackwater.sources.time_ranges import time_ranges
 
     fused = fusible(task.batch.plan, task.source)
@@ -195,7 +195,11 @@ def scan_fused(task: SourceTask, splits: Sequence[Split]) -> pa.Table:
     ranges = time_ranges(task.source.times, task.source.schema, splits)
     groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
     sql = f"SELECT {', '.join([*groups, *items])} FROM ({relation}) AS q GROUP BY ALL"
-    return sql_to_arrow(connect(task.batch.settings.memory), sql, {})
+    found = sql_to_arrow(connect(task.batch.settings.memory), sql, {})
+    for i, (least, greatest) in told(task.batch, fused, ranges).items():
+        for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):
+            found = found.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), len(found)))
+    return found
 
 
 def scan_rows(task: SourceTask, splits: Sequence[Split], chunk: int) -> Iterator[pa.Table]:
