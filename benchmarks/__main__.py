@@ -36,6 +36,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--limit", type=float, default=180.0, help="seconds a point may take (growth)"
     )
+    found.add_argument(
+        "--spark", action="store_true", help="latency by the clock on Spark only (quality)"
+    )
+    found.add_argument(
+        "--cost", action="store_true", help="what the statistics cost, on Spark, only (quality)"
+    )
     found.add_argument("--scratch", default=".bench", help="data and outputs (default: .bench)")
     return found
 

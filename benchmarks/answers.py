@@ -70,7 +70,7 @@ def check(contender: str, window: Window, source: Path, out: Path) -> Agreement:
         GROUP BY ALL
         """
     )
-    rows, missing, extra, wrong = con.execute(
+    ((rows, missing, extra, wrong),) = con.execute(
         f"""
         WITH got AS (SELECT epoch_us("window"."end") AS w, k, s, n
                      FROM read_parquet('{out}/part-*.parquet')),
@@ -79,18 +79,18 @@ def check(contender: str, window: Window, source: Path, out: Path) -> Agreement:
                count_if(g.w IS NOT NULL AND a.w IS NOT NULL AND (g.s <> a.s OR g.n <> a.n))
         FROM got g FULL JOIN right_ones a ON g.w = a.w AND g.k = a.k
         """
-    ).fetchone()
-    expected, twice = con.execute(
+    ).fetchall()
+    ((expected, twice),) = con.execute(
         f"""
         SELECT (SELECT count(*) FROM answer WHERE parts > 0),
                (SELECT count(*) - count(DISTINCT (epoch_us("window"."end"), k))
                 FROM read_parquet('{out}/part-*.parquet'))
         """
-    ).fetchone()
-    left_out = con.execute("SELECT 1 - sum(n) / sum(all_n) FROM answer").fetchone()[0] or 0.0
+    ).fetchall()
+    ((left_out,),) = con.execute("SELECT 1 - sum(n) / sum(all_n) FROM answer").fetchall()
     con.close()
     assert expected + extra + twice == rows + missing
-    return Agreement(rows, missing, extra + twice, wrong, float(left_out))
+    return Agreement(rows, missing, extra + twice, wrong, float(left_out or 0.0))
 
 
 def batch_seconds(window: Window, source: Path, target: Path, *, times: int = 3) -> list[float]:

@@ -193,7 +193,7 @@ def parts_of(times: dict[str, float]) -> dict[str, float]:
 def stage_seconds(spark: SparkSession, run_id: str) -> dict[int, list[float]]:
     """Seconds of each stage by batch, from Spark's status store; nothing if this Spark has another."""
     try:
-        gateway = spark.sparkContext._gateway
+        gateway: Any = spark.sparkContext._gateway
         store = spark.sparkContext._jsc.sc().statusStore()
         none = gateway.new_array(gateway.jvm.double, 0)
         stages = store.stageList(None, False, False, none, gateway.jvm.java.util.ArrayList())

@@ -61,9 +61,9 @@ def in_batch(
 def content(folder: Path, names: str = "*.parquet") -> Content:
     """What the files of an output hold."""
     con = duckdb.connect(config={"threads": 2})
-    rows, total = con.execute(
+    ((rows, total),) = con.execute(
         "SELECT count(*), coalesce(sum(hash(k, v, epoch_us(a_ts), w, epoch_us(b_ts))::HUGEINT), 0) "
         f"FROM read_parquet('{folder}/{names}')"
-    ).fetchone()
+    ).fetchall()
     con.close()
     return int(rows), int(total)

@@ -13,6 +13,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
@@ -91,9 +92,7 @@ def ends_of(contender: str, out: Path, seen: set[str]) -> set[int]:
     return found
 
 
-def _utc(times: list) -> list:
-    from datetime import timezone
-
+def _utc(times: list[datetime]) -> list[datetime]:
     return [t if t.tzinfo else t.replace(tzinfo=timezone.utc) for t in times]
 
 

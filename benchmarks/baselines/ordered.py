@@ -33,7 +33,7 @@ class OutputBuffered:
     @property
     def held_rows(self) -> int:
         """Rows and results that are kept."""
-        return sum(t.num_rows for t in self.stored) + self.waiting.num_rows
+        return sum(int(t.num_rows) for t in (*self.stored, self.waiting))
 
     def step(self, new: Sequence[pa.Table], bounds: tuple[int, int]) -> pa.Table:
         """A batch; the results that may leave, in order."""
@@ -86,9 +86,9 @@ class InputBuffered:
             np.empty(0, np.int64)
         ] * 2
         columns: list[pa.Array] = []
-        for table, names, at in zip((left, right), self.spec.columns, rows, strict=True):
+        for table, own, at in zip((left, right), self.spec.columns, rows, strict=True):
             taken = table.take(pa.array(at))
-            columns += [taken.column(c) for c in (*(c for c in names if c != TIME), TIME)]
+            columns += [taken.column(c) for c in (*(c for c in own if c != TIME), TIME)]
         times = np.maximum(ints(left, TIME)[rows[0]], ints(right, TIME)[rows[1]])
         return pa.table([*columns, pa.array(times)], schema=self.schema).sort_by(LEFT_TIME)
 

@@ -51,10 +51,11 @@ def bands(*, quick: bool = False) -> Finding:
     """X7 and X8: a band join whose inputs are in order, three ways."""
     rate, length, keys = (20, 25, 8) if quick else (200, 40, 40)
     links = [packets(1, rate, length, keys), packets(2, rate, length, keys)]
-    lines, points = [], []
+    lines: list[list[str]] = []
+    points: list[dict[str, Any]] = []
     for n in BANDS[::2] if quick else BANDS:
         spec = spec_of(Band(n * MILLI, n * MILLI))
-        operators = {"output": OutputBuffered(spec, [SCHEMA] * 2), "input": InputBuffered(spec, [SCHEMA] * 2)}  # fmt: skip
+        operators: dict[str, OutputBuffered | InputBuffered] = {"output": OutputBuffered(spec, [SCHEMA] * 2), "input": InputBuffered(spec, [SCHEMA] * 2)}  # fmt: skip
         most = {"ours": 0, "output": 0, "input": 0}
         results = {"output": 0, "input": 0}
         waited = {"output": 0.0, "input": 0.0}

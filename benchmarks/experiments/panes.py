@@ -54,7 +54,8 @@ def grid(*, quick: bool = False) -> Finding:
     count, times = (20_000, 1) if quick else (300_000, 3)
     rows = numbers(count)
     base = seconds(lambda: scan(rows), times)
-    lines, points = [], []
+    lines: list[list[str]] = []
+    points: list[dict[str, Any]] = []
     for many in PANES_PER_WINDOW:
         line = [f"{many}"]
         for size in ROWS_PER_PANE:

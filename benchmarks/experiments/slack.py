@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +81,9 @@ def blocks(*, quick: bool = False) -> Finding:
     closed = (bounds - window.origin) // window.slide - 1
     wait = waits(arrivals.time, closed, window, wids)
     lines = [["punctuation after each block", "", "0%", f"{np.mean(wait) / rate:.0f} s", ""]]
-    points = [{"slack": None, "wrong": 0.0, "wait": float(np.mean(wait) / rate)}]
+    points: list[dict[str, Any]] = [
+        {"slack": None, "wrong": 0.0, "wait": float(np.mean(wait) / rate)}
+    ]
     for milliseconds in BLOCK_SLACKS:
         line: list[str] = []
         for slack in (ByTime(milliseconds), ByCount(milliseconds * rate // 1000)):
@@ -122,7 +125,7 @@ def blocks(*, quick: bool = False) -> Finding:
     )  # fmt: skip
 
 
-def _any_right(points: dict[int, dict[str, float]]) -> bool:
+def _any_right(points: dict[int, dict[str, Any]]) -> bool:
     return any(p["wrong"] == 0 for p in points.values())
 
 
@@ -146,7 +149,7 @@ def band(*, quick: bool = False) -> Finding:
     # The mean gap between rows is 10 ms, in arrival too.
     wait = float(np.mean(waits(arrivals.time, closed, window, wids))) * 10
     lines = [["punctuation", "0", f"{wait:.0f} ms", "", ""]]
-    points: list[dict[str, float | str]] = []
+    points: list[dict[str, Any]] = []
     for slack in BAND_SLACKS:
         line: list[str] = []
         readings: tuple[Reading, ...] = ("consistent", "generous")
@@ -162,11 +165,8 @@ def band(*, quick: bool = False) -> Finding:
         lines.append([f"slack of {slack} ms", *line])
     strict = {p["slack"]: p["error"] for p in points if p["reading"] == "consistent"}
     kind = {p["slack"]: p["error"] for p in points if p["reading"] == "generous"}
-    falls = all(
-        list(e.values()) == sorted(e.values(), reverse=True)
-        for e in (strict, kind)  # type: ignore[type-var]
-    )
-    better = all(kind[s] < strict[s] for s in BAND_SLACKS[:-1])  # type: ignore[operator]
+    falls = all(list(e.values()) == sorted(e.values(), reverse=True) for e in (strict, kind))
+    better = all(kind[s] < strict[s] for s in BAND_SLACKS[:-1])
     ratio = float(strict[640]) / float(kind[640])
     return Finding(
         "X2",

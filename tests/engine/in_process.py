@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from slackwater.engine.manifest import OutputFile
 from slackwater.engine.plan import Plan
 from slackwater.engine.wire import pack_control, routes, to_batches, unpack
 from slackwater.sinks.base import Sink
+from tests.conftest import check_progress
 
 Files = dict[int, list[str]]
 
@@ -128,3 +129,32 @@ class Engine:
     def rows(self, name: str) -> list[dict[str, Any]]:
         """All results so far."""
         return [r for b in sorted(self.results[name]) for r in self.results[name][b]]
+
+
+Make = Callable[..., Engine]
+"""The fixture ``engine``."""
+
+
+def run_whole(
+    make: Make,
+    plan: Plan,
+    batches: Iterable[Sequence[pa.Table]],
+    restarts: Mapping[int, Mapping[str, Any]] | None = None,
+) -> Engine:
+    """A query from its first batch to its end; before those in ``restarts`` it is started anew, with these settings.
+
+    Every progress record is checked.
+    """
+    engine, again = make(), restarts or {}
+    engine.start(plan)
+    for i, tables in enumerate(batches):
+        if i in again:
+            engine.stop()
+            engine.start(plan, **again[i])
+        engine.batch(*tables)
+    engine.batch(final=True)
+    engine.stop()
+    for record in engine.records:
+        check_progress({**record, "id": "q", "runId": "r", "name": None, "inputRowsPerSecond": 0,
+                        "processedRowsPerSecond": 0, "sources": []})  # fmt: skip
+    return engine

@@ -176,6 +176,9 @@ def test_owed_pairs_come_without_new_input(engine: Engine) -> None:
     clock.advance(20_000_000)
     engine.batch()
     assert counted(engine.rows("pairs")) == want
+    # Not for want of other work, which would do it in time, too.
+    (done,) = [o["join"] for o in engine.records[-1]["operators"].values() if "join" in o]
+    assert set(done["passes"]) == {"deadline"}
     engine.stop()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -73,20 +72,6 @@ def shown(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     found = sorted(tuple(v for v in r.values() if not isinstance(v, dict)) for r in rows)
     assert len({f[:2] for f in found}) == len(found)
     return found
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    count = 0
-
-    def make() -> Engine:
-        nonlocal count
-        count += 1
-        folder = tmp_path / str(count)
-        folder.mkdir()
-        return Engine(folder, monkeypatch)
-
-    return make
 
 
 def run(engine: Engine, plan: Plan, data: list[Any], changes: dict[int, dict[str, Any]]) -> None:
@@ -189,6 +174,31 @@ def test_a_lull_gives_finished_windows_away(engine: Any) -> None:
     q.batch(flush=True)
     assert len(q.rows("small")) == 31
     q.stop()
+
+
+def test_a_slow_flush_sends_an_old_entry_every_few_arrivals(engine: Any) -> None:
+    """Two windows may pass before old entries must leave; with ``low_flush`` some leave before that."""
+    sent = {}
+    for every in (0, 1, 3):
+        q = engine()
+        q.start(plan_of(10, 10), settings=replace(LAZY, low_table=100_000, low_flush=every))
+        q.batch(table([(k, 5, 1) for k in range(40)]))
+        q.batch(table([(50, 17, 1)]))  # bound 11: the first window is over
+        q.batch(table([(k, 17, 1) for k in range(60, 72)]))  # twelve arrivals
+        sent[every] = _figures(q.records[-1])["sent"]
+        q.stop()
+    assert sent == {0: 0, 1: 12, 3: 4}
+
+
+def test_a_newcomer_tries_the_neighbouring_slot_only_if_told_to(engine: Any) -> None:
+    sent = {}
+    for probe in (False, True):
+        q = engine()
+        q.start(plan_of(10, 10), settings=replace(LAZY, low_table=64, low_probe=probe), tasks=1)
+        q.batch(table([(k, 5, 1) for k in range(40)]))
+        sent[probe] = _figures(q.records[-1])["sent"]
+        q.stop()
+    assert 0 < sent[True] < sent[False]
 
 
 def test_a_batch_that_is_repeated_decides_the_same(engine: Any) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,27 +19,11 @@ from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.testing.oracle_quality import simulate
-from tests.conftest import check_progress
-from tests.engine.in_process import Engine
+from tests.engine.in_process import Engine, Make, run_whole
 
 FIELDS = (Field("n", "bigint"), Field("k", "bigint"), Field("ts", "bigint"), Field("v", "double"))
 TIME = TimeColumn("ts", "long", None)
 WINDOW = TimeColumn("window", "window", None, True)
-
-Make = Callable[[], Engine]
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    count = 0
-
-    def make() -> Engine:
-        nonlocal count
-        count += 1
-        (tmp_path / str(count)).mkdir()
-        return Engine(tmp_path / str(count), monkeypatch)
-
-    return make
 
 
 def summed(
@@ -104,22 +87,10 @@ def table(rows: list[tuple[int, int, int, float]]) -> pa.Table:
 def run(
     make: Make, plan: Plan, rows: list[Any], cuts: list[int], restarts: Sequence[int] = ()
 ) -> Engine:
-    engine = make()
-    engine.start(plan)
-    edges = [0, *cuts, len(rows)]
-    for i, (a, b) in enumerate(pairwise(edges)):
-        if i in restarts:
-            engine.stop()
-            engine.start(plan)
-        # Two files, so that two tasks would share the batch; the second holds the earlier rows.
-        half = (a + b) // 2
-        engine.batch(table(rows[half:b]), table(rows[a:half]))
-    engine.batch(final=True)
-    engine.stop()
-    for record in engine.records:
-        check_progress({**record, "id": "q", "runId": "r", "name": None, "inputRowsPerSecond": 0,
-                        "processedRowsPerSecond": 0, "sources": []})  # fmt: skip
-    return engine
+    edges = pairwise([0, *cuts, len(rows)])
+    # Two files, so that two tasks would share the batch; the second holds the earlier rows.
+    files = [(table(rows[(a + b) // 2 : b]), table(rows[a : (a + b) // 2])) for a, b in edges]
+    return run_whole(make, plan, files, {i: {} for i in restarts})
 
 
 def even(rows: int, count: int) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,15 +56,6 @@ def started(engine: Engine, plan: Plan, sharing: bool, stores: dict[str, Any], *
     plan = share(plan, known, last, wanted=sharing)
     engine.start(plan, **how)
     return records(plan)
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(name: str) -> Engine:
-        (tmp_path / name).mkdir()
-        return Engine(tmp_path / name, monkeypatch)
-
-    return make
 
 
 def played(found: Engine, sharing: bool, seed: int) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 
 from slackwater.kernels.join import JoinSpec
@@ -224,3 +225,31 @@ def pieces(whole: pa.Table, cut: int | None):
         return
     for at in range(0, whole.num_rows, cut):
         yield whole.slice(at, cut)
+
+
+def steady(batches=10, rows=40, keys=5, gap=1, quiet=0):
+    """Both sides in order at an even rate; then some batches without rows."""
+    out, bounds = [], []
+    for b in range(batches + quiet):
+        sides = []
+        for side in (0, 1):
+            start = b * rows
+            sides.append(
+                [
+                    ((start + n) * gap, (start + n) % keys, side * 100_000 + start + n)
+                    for n in range(rows if b < batches else 0)
+                ]
+            )
+        out.append(sides)
+        now = min(b + 1, batches) * rows * gap
+        bounds.append((now, now))
+    bounds[-1] = (END, END)
+    return Trace(out, bounds)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_files():
+    """Blocks are not forced to the disk in the module that imports this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
+        yield

@@ -30,13 +30,6 @@ from tests.oracle.test_kernels_against_oracle import canonical
 DELAY = 8
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_files():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
-        yield
-
-
 @st.composite
 def scripts(draw: st.DrawFn, inputs: int, memory: int | None = None) -> dict[str, Any]:
     names = ["a", "b", "c"][:inputs]

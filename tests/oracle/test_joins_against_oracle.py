@@ -20,13 +20,6 @@ MEMORY = Path(__file__).parents[1] / "transcripts" / "join_memory.yaml"
 DELAY = 12
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_files():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
-        yield
-
-
 def spans(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["band", "tumbling"]))
     if kind == "tumbling":

@@ -21,13 +21,6 @@ DELAY = 6
 AGG = {"n": "count(*)", "t": "sum(a_v)", "m": "max(b_v)"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick_files():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
-        yield
-
-
 def window(draw: st.DrawFn, time: str) -> dict[str, Any]:
     size = draw(st.integers(1, 6))
     slide = draw(st.sampled_from([size, size, 2, 3]))

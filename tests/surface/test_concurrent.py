@@ -152,6 +152,10 @@ def test_results_come_and_go_while_the_query_runs(spark: SparkSession, tmp_path:
             q.add(writer("early"))
         with pytest.raises(AnalysisError, match="no output is called"):
             q.remove("exact")
+        # A name of a running query, in the words of this version of Spark.
+        again = made["exact"].writeStream.queryName("later").format("noop")
+        with pytest.raises(AnalysisError, match="'later' is running in this session"):
+            sw.start([again], checkpointLocation=str(tmp_path / "other"))
         q.add(writer("soon"))
         feed(folder, data, 1, 3)
         q.processAllAvailable()

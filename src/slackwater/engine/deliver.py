@@ -28,7 +28,8 @@ from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_
 from slackwater.kernels.counting import counted_rows, counted_select
 from slackwater.kernels.join_spec import BUCKET, TIME
 from slackwater.kernels.types import cast_table
-from slackwater.model.node import Aggregate, Dedup, Join
+from slackwater.kernels.waiting import FOR
+from slackwater.model.node import Aggregate, Dedup, Join, SharedSort
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.windows import keeps_rows, needs_rows
@@ -89,6 +90,18 @@ def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
             return None
         table = table.select(chosen).rename_columns([c.name for c in step.columns])
     return table
+
+
+def _wanted_by(node: SharedSort) -> str:
+    """DuckDB expression of the bits of the sorts whose filters let a row through."""
+    terms = []
+    for filters, bit in zip(node.filters, node.bits, strict=True):
+        term = str(bit)
+        for condition in reversed(filters):
+            # A later filter sees only what the ones before it let through.
+            term = f"CASE WHEN {condition.duck} THEN {term} ELSE 0 END"
+        terms.append(f"CAST({term} AS BIGINT)")
+    return f"({' | '.join(terms)})"
 
 
 class Delivery:
@@ -155,9 +168,15 @@ class Delivery:
         time = next(t for t in child.times if t.name == operator.columns[path.input])
         rows = relation(path.steps, f"SELECT * FROM {ROWS}")
         sql = f"SELECT *, {ticks_sql(time)} AS _time FROM ({rows})"
+        added = ["_time"]
+        if isinstance(node, SharedSort):
+            # A row that no sort wants waits nowhere.
+            sql = f"SELECT * FROM (SELECT *, {_wanted_by(node)} AS {FOR} FROM ({sql})) WHERE {FOR} <> 0"
+            added.append(FOR)
         found = sql_to_arrow(self._connection(), sql, {ROWS: table})
-        result = cast_table(found.drop_columns(["_time"]), child.schema)
-        result = result.append_column("_time", found["_time"].cast(pa.int64()))
+        result = cast_table(found.drop_columns(added), child.schema)
+        for name in added:
+            result = result.append_column(name, found[name].cast(pa.int64()))
         if isinstance(node, Dedup):
             buckets = bucket_of([result[c] for c in node.subset])
         else:  # a sort is global: one bucket

@@ -14,7 +14,7 @@ from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import monotonic, sleep
 from slackwater.engine.files import write_replace
 from slackwater.engine.loop import Loop
-from slackwater.errors import ExecutionError
+from slackwater.errors import AnalysisError, ExecutionError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery as SparkQuery
@@ -42,6 +42,10 @@ class Group(Protocol):
 
     def removing(self, name: str) -> Change:
         """Without an output."""
+        ...
+
+    def unchanged(self) -> Change:
+        """As they are."""
         ...
 
 
@@ -72,13 +76,14 @@ class StreamingQuery:
         self._close = close
         self._group = group
         self._change: Change | None = None
+        self._refused: Exception | None = None
         self._changing = threading.Lock()
         self._changed = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
         self._done = threading.Event()
         finished = loop.last is not None and loop.last.final
-        self._spark = start(loop, False)
+        self._spark = _started(name, start, loop)
         self._end_of_stream = end_of_stream and not finished
         self._thread = threading.Thread(target=self._watch, name=f"slackwater-{name}", daemon=True)
         self._thread.start()
@@ -113,11 +118,20 @@ class StreamingQuery:
         """Start anew with other outputs, where the last batch that was committed left off."""
         self._loop.settle()
         self._checkpoint = self._checkpoint.handed_over()
-        loop, self._start, self._explain = change(self._checkpoint)
+        try:
+            prepared = change(self._checkpoint)
+        except Exception as error:
+            # A sink that cannot be opened, say: the other outputs go on.
+            assert self._group is not None
+            self._refused = error
+            prepared = self._group.unchanged()(self._checkpoint)
+        loop, self._start, self._explain = prepared
         loop.records = [*self._loop.records]
         self._loop = loop
         self._change = None
         self._spark = self._start(loop, False)
+        if self._stopped:  # meanwhile, when there was no run to stop
+            self._spark.stop()
         self._changed.set()
 
     def _own_error(self, error: BaseException) -> BaseException:
@@ -239,6 +253,9 @@ class StreamingQuery:
                 self._changed.wait()
                 if self._error is not None:
                     raise self._error
+                refused, self._refused = self._refused, None
+                if refused is not None:
+                    raise refused
                 if self._change is None:
                     return
             raise ExecutionError(
@@ -271,3 +288,20 @@ class StreamingQuery:
             sleep(0.02)
         if self._error is not None:
             raise self._error
+
+
+def _started(name: str | None, start: Start, loop: Loop) -> SparkQuery:
+    """Spark's query; that another one has its name is told as an error of ours."""
+    try:
+        return start(loop, False)
+    except Exception as error:
+        # The class of Spark's error is another one in each version, its words are not.
+        if name is None or "with that name is already active" not in str(error):
+            raise
+        raise AnalysisError(
+            "NAME_IN_USE",
+            f"a query with the name {name!r} is running in this session",
+            hint="give this one another queryName, or stop the other: "
+            f"[q.stop() for q in spark.streams.active if q.name == {name!r}]",
+            name=name,
+        ) from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from slackwater.engine.inputs import Input, split_inputs
 from slackwater.engine.job import run_job
 from slackwater.engine.ledgers import holds_of, owes, regrouped
 from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
+from slackwater.engine.placing import decisions, measured, placed
 from slackwater.engine.plan import Plan, is_strict
 from slackwater.engine.progress_step import bounds_of, held_bounds, new_progress
 from slackwater.engine.quality import adapted
@@ -40,6 +42,7 @@ from slackwater.model.time import iso
 from slackwater.semantics.bounds import END
 from slackwater.semantics.lateness import late_row_error
 from slackwater.semantics.progress import SourceState
+from slackwater.semantics.slack.routes import Decision
 from slackwater.sinks.base import Sink
 from slackwater.sources.file_log import identity, new_files, offsets
 from slackwater.sources.splits import Split, plan_splits
@@ -81,6 +84,7 @@ class Loop:
         self.records: list[dict[str, Any]] = []
         self.last = manifests.last(checkpoint)
         self._busy = Lock()
+        self._planner = ThreadPoolExecutor(1, "slackwater-placing")
         self._sweep()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -123,10 +127,12 @@ class Loop:
         failpoints.hit("intent.after")
         splits = self._splits(files)
         planned = monotonic()
+        # Where rows should wait next is worked out while the job runs.
+        decided = self._planner.submit(decisions, self.query.plan, base)
         found = run_job(frame, batch, self.query.inputs, splits, has_rows)
         failpoints.hit("job.after")
         finished = monotonic()
-        result = self._manifest(intent, batch, base, found)
+        result = self._manifest(intent, batch, base, found, decided.result())
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, found, times)
         self._sync()
@@ -242,7 +248,7 @@ class Loop:
         ledgers = base.ledgers if base is not None else {}
         staging = {n: s.staging() for n, s in self.query.sinks.items()}
         return Batch(
-            plan=self.query.plan,
+            plan=placed(self.query.plan, base),
             id=intent.batch,
             epoch=intent.epoch,
             groups=intent.groups,
@@ -300,7 +306,12 @@ class Loop:
 
     # ---- 3: manifest ----
     def _manifest(
-        self, intent: Intent, batch: Batch, base: Manifest | None, found: list[dict[str, Any]]
+        self,
+        intent: Intent,
+        batch: Batch,
+        base: Manifest | None,
+        found: list[dict[str, Any]],
+        decided: dict[str, Decision],
     ) -> Manifest:
         progress = next(d["progress"] for d in found if "progress" in d)
         self._check_late(progress)
@@ -332,6 +343,8 @@ class Loop:
         statistics = gathered(self.query.plan, base, found, progress["summaries"], stored)
         for op, known in recalls.items():
             statistics[op]["recall"] = known
+        for op, known in measured(self.query.plan, base, decided, found, bounds).items():
+            statistics[op]["waiting"] = known
         return Manifest(
             batch=intent.batch,
             epoch=intent.epoch,

@@ -31,8 +31,8 @@ class _Shape:
     columns: Columns
 
 
-# By query and columns: the outputs of a query may change while it runs. An entry is small; a driver runs few queries.
-_shapes: dict[str, _Shape] = {}
+# By query, columns and types: the outputs of a query may change while it runs. An entry is small; a driver runs few queries.
+_shapes: dict[tuple[Any, ...], _Shape] = {}
 
 
 def partial_frame(
@@ -59,7 +59,8 @@ def partial_frame(
     if exchange is None:
         return None
     child = exchange.child()
-    key = "\n".join([batch.root, *groups, *items])
+    # With the types: another query may come to the same folder in one process.
+    key = (batch.root, tuple(inputs[index].fields), fused.path.steps, *groups, *items)
     shape = _shapes.get(key)
     if shape is None:
         made = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)

@@ -117,13 +117,9 @@ class SortProgram:
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return bounds[0]
 
-    def rows(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """New rows as one table."""
-        return _rows(tables, self.row_schema)
-
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (arrived,) = inputs
-        rows = self.rows(arrived.tables)
+        rows = _rows(arrived.tables, self.row_schema)
         stored = self.state_schema.empty_table()
         if arrived.new > arrived.old:
             stored = state(arrived.old, arrived.new - 1)

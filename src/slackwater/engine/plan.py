@@ -17,6 +17,7 @@ from typing import NamedTuple
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.by_tuple import hidden
+from slackwater.kernels.waiting import Places
 from slackwater.model.node import (
     STATEFUL,
     Aggregate,
@@ -89,12 +90,16 @@ class Path:
 
 @dataclass(frozen=True)
 class Operator:
-    """A stateful operator: its id is stable over restarts of the same query."""
+    """A stateful operator: its id is stable over restarts of the same query.
+
+    ``places`` say where rows wait that several sorts share, in the batch at hand.
+    """
 
     id: str
     node: Node
     level: int
     spec: AggregateSpec | None = None
+    places: Places | None = None
 
     @property
     def on(self) -> str:

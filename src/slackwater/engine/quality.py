@@ -110,17 +110,25 @@ def check(plan: Plan) -> None:
             if joins and not found and setting not in recall_settings(source):
                 raise AnalysisError(
                     "BAD_QUALITY",
-                    f"stream '{source.name}' has a target for aggregates, but a join reads it",
+                    f"stream '{source.given_name}' has a target for aggregates, but a join reads it",
                     hint='joins have a recall: sw.Quality(recall=0.95, over="60 seconds")',
-                    stream=source.name,
+                    stream=source.given_name,
+                )
+            if not any(plan.operator(p.consumer) for p in plan.paths_from(source.name)):
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"stream '{source.given_name}' has a quality target, but nothing that waits for rows reads "
+                    "it: rows leave as they come",
+                    hint="give the target to a result: s.groupBy(sw.window(...)).agg(...).withQuality(...)",
+                    stream=source.given_name,
                 )
             if setting.strict and any(r.consumer.window is None for r in found):
                 raise AnalysisError(
                     "BAD_QUALITY",
-                    f"Quality(strict=True) on stream '{source.name}' is for time windows, but "
+                    f"Quality(strict=True) on stream '{source.given_name}' is for time windows, but "
                     "another operator reads the stream",
                     hint="leave strict out: lateness is then judged batch by batch",
-                    stream=source.name,
+                    stream=source.given_name,
                 )
     check_recall(plan)
 
@@ -161,12 +169,16 @@ def adapted(
             found = adaptation(plan, source, setting, state["quality"].get(setting.column, {}))
             old = before.get(source.name, {}).get("columns", {}).get(setting.column, {})
             bounds = old.get("bound", START), state["columns"][setting.column]["bound"]
-            _batch(found, Gathered.from_json(summary[setting.column]), *bounds)
+            gathered = Gathered.from_json(summary[setting.column])
+            _batch(found, gathered, *bounds)
             for name, part in state["columns"][setting.column]["partitions"].items():
                 if part["hi"] is not None:
                     edges = found.edges.get(name, [])
                     found.edges[name] = next_edges(edges, part["hi"], found.statistics.largest)
-            quality = {**state["quality"], setting.column: durable(found)}
+            known = durable(found)
+            if setting.target is not None and setting.target.recall is not None:
+                known["arrived"] = _arrived(gathered)
+            quality = {**state["quality"], setting.column: known}
             states[source.name] = {**state, "quality": quality}
     return states
 
@@ -192,6 +204,14 @@ def _batch(found: Adaptation, gathered: Gathered, bound: int, after: int) -> Non
     found.took()
     if not first:
         found.adapt()
+
+
+def _arrived(gathered: Gathered) -> list[Any]:
+    """Rows of the latest batch, and those behind the batch before: width of bins, then bin and number."""
+    bag = gathered.bag
+    if bag is None:
+        return [0, 1, []]
+    return [bag.rows, bag.granularity, [[at, n] for at, n in sorted(bag.last.items())]]
 
 
 def _group_shares(passed: Moments, groups: Mapping[int, tuple[Moments, ...]]) -> list[list[float]]:

@@ -4,7 +4,8 @@ A join whose results wait for a bound (they are sorted, or windows are over them
 they are; the driver makes of that the slack of the next batch. For this an inner join keeps rows for as long as the
 largest delays of late: no longer than with the largest delay as slack. Other joins go by the model of delays.
 
-A join whose results leave at once needs slack only to know how long rows are worth keeping: by the model, too.
+A join whose results leave at once needs slack only to know how long rows are worth keeping: by the model, too, corrected by what
+late rows must have missed so far.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from slackwater.model.node import Join, Source
 from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
 from slackwater.semantics.join import max_bound, outer_inputs, reaches
+from slackwater.semantics.quality.join_kept import KeptSlack, lost
 from slackwater.semantics.quality.join_measured import MeasuredSlack
 from slackwater.semantics.quality.join_slack import Emit, RecallTarget, modelled_slack
 from slackwater.semantics.quality.recall import StreamDelays
@@ -107,25 +109,26 @@ def check_recall(plan: Plan) -> None:
             if setting.strict:
                 raise AnalysisError(
                     "BAD_QUALITY",
-                    f"Quality(strict=True) on stream '{source.name}' does not go with recall=",
+                    f"Quality(strict=True) on stream '{source.given_name}' does not go with recall=",
                     hint="leave strict out: lateness is then judged batch by batch",
-                    stream=source.name,
+                    stream=source.given_name,
                 )
             if not any(s is source for j in joins for s, _ in j.streams):
                 raise AnalysisError(
                     "BAD_QUALITY",
-                    f"stream '{source.name}' has a target for recall, but no join reads it",
+                    f"stream '{source.given_name}' has a target for recall, but no join reads it",
                     hint="aggregates have an error or a coverage: sw.Quality(error=0.01)",
-                    stream=source.name,
+                    stream=source.given_name,
                 )
     for join in joins:
         mine = [n for n in _below(join.operator) if isinstance(n, Source)]
         have = {(s.name, setting.column) for s, setting in join.streams}
-        lacking = [s.name for s in mine if not recall_settings(s)]
+        lacking = [s.given_name for s in mine if not recall_settings(s)]
         lacking += [
-            p.producer
+            s.given_name
             for p in plan.paths_to(join.operator.id)
-            if any(s.name == p.producer for s in mine) and (p.producer, p.time) not in have
+            for s in mine
+            if s.name == p.producer and (p.producer, p.time) not in have
         ]
         targets = {(s.target.recall, s.target.over) for _, s in join.streams if s.target}
         if lacking or len(targets) > 1:
@@ -134,7 +137,7 @@ def check_recall(plan: Plan) -> None:
                 "BAD_QUALITY",
                 f"all streams of a join share one target for recall, but {said}",
                 hint="give each of them the same sw.Quality(recall=..., over=...)",
-                streams=[s.name for s in mine],
+                streams=[s.given_name for s in mine],
             )
         if not join.measured and join.asked.method == "controller":
             raise AnalysisError(
@@ -142,14 +145,14 @@ def check_recall(plan: Plan) -> None:
                 'method="pd" steers by the recall that a join measures, which needs an inner join whose '
                 "results wait for order",
                 hint='use emit="ordered", or leave method out',
-                streams=[s.name for s in mine],
+                streams=[s.given_name for s in mine],
             )
         if not join.measured and any(isinstance(n, Join) for n in _below(join.operator)):
             raise AnalysisError(
                 "BAD_QUALITY",
                 "a recall target for joins over joins needs inner joins whose results wait for order",
                 hint='use emit="ordered", or one sw.joinAll over all streams',
-                streams=[s.name for s in mine],
+                streams=[s.given_name for s in mine],
             )
 
 
@@ -254,7 +257,9 @@ def recall_adapted(
                 plan, target, before.get("recall"), out, bounds, streams, found
             )
         else:
-            slack, memory[target.operator.id] = _modelled(plan, target, before.get("recall"), known)
+            slack, memory[target.operator.id] = _modelled(
+                plan, target, before.get("recall"), out, known
+            )
         for source, setting in target.streams:
             state = out[source.name]
             quality = dict(state["quality"][setting.column])
@@ -303,6 +308,7 @@ def _modelled(
     plan: Plan,
     target: JoinTarget,
     before: Mapping[str, Any] | None,
+    states: Mapping[str, Any],
     known: Mapping[tuple[str, str], StreamStatistics],
 ) -> tuple[int, dict[str, Any]]:
     asked = target.asked
@@ -314,16 +320,34 @@ def _modelled(
     else:
         windows = [max(0, w) for w in reaches(node.within)]
     ahead = relative_sync({f"{n} {c}": s.sync for (n, c), s in known.items()})
-    streams = []
+    streams: list[StreamDelays] = []
+    latest = []
     for path in plan.paths_to(target.operator.id):
         mine = known.get((path.producer, path.time))
         if mine is not None:
+            latest.append((path.input, states[path.producer]["quality"][path.time]["arrived"]))
             lead = int(ahead[f"{path.producer} {path.time}"])
             window = windows[path.input]
             rows = mine.rate * asked.period
             streams.append(StreamDelays(mine.window.counts, mine.granularity, window, lead, rows))
     recent = max(s.window_largest for s in known.values())
     clock = min(s.newest for s in known.values() if s.newest is not None)
+    if asked.emit == "immediate":
+        state = KeptSlack(asked) if before is None else KeptSlack.from_json(asked, before)
+        missed = [_lost(arrived, windows, i, state.slack) for i, arrived in latest]
+        state.arrived(clock, [arrived[0] for _, arrived in latest], missed)
+        return state.adapt(streams, recent, clock), state.to_json()
     first = clock if before is None else before["first"]
     found = modelled_slack(asked, streams, recent, clock - first)
     return found.slack, {**found._asdict(), "estimated": None, "first": first}
+
+
+def _lost(arrived: Sequence[Any], windows: Sequence[int], i: int, slack: int) -> float:
+    """How many rows' worth of results the latest batch's rows of an input missed."""
+    _, granularity, late = arrived
+    if not late:
+        return 0.0
+    counts = np.zeros(late[-1][0] + 1, np.int64)
+    for at, n in late:
+        counts[at] = n
+    return lost(counts, windows, i, granularity, slack)

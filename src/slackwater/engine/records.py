@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
+from slackwater.engine.placing import buffers
 from slackwater.engine.quality_record import quality_record
 from slackwater.model.node import Source
 from slackwater.model.time import TimeColumn, iso
@@ -155,6 +156,7 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
         },
         "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
         **_readers(states),
+        **buffers(operator, list(runs.values())),
         **_groups(states),
         **_held(states),
         **_low(states),

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.operators import SortProgram, with_empty
+from slackwater.engine.clock import monotonic
+from slackwater.engine.operators import with_empty
 from slackwater.engine.plan import Operator
 from slackwater.engine.present import present
 from slackwater.engine.program import MAIN, Arrival, Part, State, StateStep
-from slackwater.kernels import aggregate, shared_panes, sort
+from slackwater.kernels import aggregate, shared_panes, sort, waiting
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.buckets import bucket_of
+from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Aggregate, SharedPanes, SharedSort
 from slackwater.semantics.window_ids import closed_by
 
@@ -62,27 +64,63 @@ def _reader_spec(store: AggregateSpec, node: Aggregate) -> AggregateSpec:
     return AggregateSpec(store.keys, node.window, node.primitives, "panes", store.ansi)
 
 
-class SharedSortProgram(SortProgram):
-    """One chain of slack buffers: a row waits until the last sort has had it, and reaches each when its bound passes."""
+class SharedSortProgram:
+    """Rows that wait for several sorts, each where the placement says; a row reaches each sort when its bound passes.
+
+    All rows of a sort are in one bucket, so one group has them all.
+    """
 
     def __init__(self, operator: Operator):
-        super().__init__(operator, (0, 0))
-        assert isinstance(operator.node, SharedSort)
-        self.names = [name for name, _ in operator.node.readers]
+        node = operator.node
+        assert isinstance(node, SharedSort) and operator.places is not None
+        self.names = [name for name, _ in node.readers]
+        self.bits = dict(zip(self.names, node.bits, strict=True))
+        self.places = operator.places
+        self.marks: waiting.Marks = self.places.marks
+        self.row_schema = arrow_schema(node.schema)
+        added = [(sort.TIME, pa.int64()), ("_bucket", pa.int16()), (waiting.FOR, pa.int64())]
+        self.state_schema = pa.schema([*self.row_schema, *(pa.field(n, t) for n, t in added)])
+        every = {*self.marks, *self.names}
+        every |= {place for route in self.places.routes.values() for place, _ in route}
+        self.parts = {place: Part(sort.TIME, self.state_schema) for place in sorted(every)}
+        self.bounds: Sequence[int] = ()
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
-        return min(bounds)
+        return min(self._limits(part, bounds).values())
+
+    def _limits(self, part: str, bounds: Sequence[int]) -> dict[int, int]:
+        """By bit, the least time of a row of a part that may be owed to that sort."""
+        known = self.marks.get(part, {})
+        pairs = zip(self.names, bounds, strict=True)
+        return {self.bits[n]: waiting.owed_from(known, n, b) for n, b in pairs}
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
-        rows = self.rows([t for a in inputs for t in a.tables])
-        found, late = {}, 0
-        for name, arrived in zip(self.names, inputs, strict=True):
-            stored = self.state_schema.empty_table()
-            if arrived.new > arrived.old:
-                stored = state(arrived.old, arrived.new - 1)
-            done = sort.step(rows, stored, arrived.old, arrived.new)
-            found[name] = done.ordered.select(self.row_schema.names)
-            late += done.late
-        first = min(max(a.old, a.new) for a in inputs)
-        keep = rows.filter(pc.greater_equal(rows["_time"], first))
-        return StateStep([], keep, late, readers=found)
+        began = monotonic()
+        tables = [t for a in inputs for t in a.tables]
+        rows = pa.concat_tables(
+            [self.state_schema.empty_table(),
+             *(t.select(self.state_schema.names).cast(self.state_schema) for t in tables)]
+        )  # fmt: skip
+        self.bounds = [max(a.old, a.new) for a in inputs]
+        ends = dict(zip(self.names, self.bounds, strict=True))
+        readers = {
+            name: waiting.Reader(
+                self.bits[name], arrived.old, ends[name],
+                tuple((place, ends[who]) for place, who in self.places.routes[name]),
+            )
+            for name, arrived in zip(self.names, inputs, strict=True)
+        }  # fmt: skip
+        done = waiting.step(rows, lambda p, low, high: state(low, high, p), readers, self.marks)
+        self.marks = done.marks
+        found = {n: t.select(self.row_schema.names) for n, t in done.ordered.items()}
+        seen = {
+            "marks": {p: dict(known) for p, known in done.marks.items()},
+            "rows": waiting.counts(rows, self.places.stages),
+            "newest": pc.max(rows[sort.TIME]).as_py(),
+            "moved": done.moved,
+            "seconds": round(monotonic() - began, 6),
+        }
+        return StateStep([], done.keep, done.late, {"waiting": seen}, readers=found)
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        return rows.filter(pa.array(waiting.owed(rows, self._limits(part, self.bounds))))

@@ -59,6 +59,11 @@ class Source(Node):
     replay: bool = False
     twin: str = ""
 
+    @property
+    def given_name(self) -> str:
+        """The name by which the user knows it: a twin goes by that of its stream."""
+        return self.twin or self.name
+
 
 @dataclass(frozen=True)
 class Late(Node):
@@ -139,10 +144,14 @@ class Sort(Node):
 class SharedSort(Sort):
     """Rows that wait for several sorts, each with a slack of its own. Made by the planner, not by users.
 
-    Rows come from ``child``, bounds from the child of each of the ``readers``, which are the sorts by name.
+    Rows come from in front of the ``filters`` of each of the ``readers``, which are the sorts by name; bounds from the
+    child of each. A row carries the ``bits`` of the sorts that want it; ``used`` bits have been given away so far.
     """
 
     readers: tuple[tuple[str, Sort], ...] = ()
+    filters: tuple[tuple[Expr, ...], ...] = ()
+    bits: tuple[int, ...] = ()
+    used: int = 0
 
     @property
     def children(self) -> tuple[Node, ...]:

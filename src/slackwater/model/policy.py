@@ -171,10 +171,17 @@ def _in_range(name: str, value: Any, range: str, holds: Any) -> None:
         raise AnalysisError(
             "BAD_QUALITY",
             f"{name}={value!r} of Quality is out of its range: {range}",
-            hint=f"give a share, e.g. {name}={0.01 if name == 'error' else 0.95}",
+            hint=_share(name, value),
             name=name,
             value=value,
         )
+
+
+def _share(name: str, value: Any) -> str:
+    """The way out for what is no share; a number above 1 is probably one of per cent."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 1 < value <= 100:
+        return f"give a share: {value:g} % is {name}={value / 100:g}"
+    return f"give a share, e.g. {name}={0.01 if name == 'error' else 0.95}"
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:

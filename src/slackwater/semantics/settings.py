@@ -143,18 +143,18 @@ def resolve_source(source: Source) -> tuple[Settings, ...]:
     if len(source.policies) != len(source.times):
         raise AnalysisError(
             "BAD_POLICY",
-            f"stream '{source.name}' has {len(source.times)} time columns and "
+            f"stream '{source.given_name}' has {len(source.times)} time columns and "
             f"{len(source.policies)} progress policies",
             hint='give one policy per time column: progress={"start": ..., "end": ...}',
-            stream=source.name,
+            stream=source.given_name,
         )
     for time, policy in zip(source.times, source.policies, strict=True):
         if isinstance(policy, BoundedRows) and not source.order:
             raise AnalysisError(
                 "ORDER_NEEDED",
-                f"BoundedRows on '{time.name}' of stream '{source.name}' needs the order of arrival",
+                f"BoundedRows on '{time.name}' of stream '{source.given_name}' needs the order of arrival",
                 hint='say which column gives it: order="offset"',
-                stream=source.name,
+                stream=source.given_name,
             )
     found = []
     for time, policy in zip(source.times, source.policies, strict=True):
@@ -171,25 +171,25 @@ def _check_quality(source: Source, policy: Quality) -> None:
     if policy.strict and not source.order:
         raise AnalysisError(
             "ORDER_NEEDED",
-            f"Quality(strict=True) on stream '{source.name}' needs the order of arrival",
+            f"Quality(strict=True) on stream '{source.given_name}' needs the order of arrival",
             hint='say which column gives it: order="offset"',
-            stream=source.name,
+            stream=source.given_name,
         )
     if policy.strict and (source.partition is not None or policy.per == "group"):
         what = "a partition column" if source.partition is not None else 'per="group"'
         raise AnalysisError(
             "BAD_QUALITY",
-            f"Quality(strict=True) on stream '{source.name}' does not go with {what}",
+            f"Quality(strict=True) on stream '{source.given_name}' does not go with {what}",
             hint="leave strict out: lateness is then judged batch by batch",
-            stream=source.name,
+            stream=source.given_name,
         )
     if source.late != "admit":
         raise AnalysisError(
             "BAD_OPTION",
-            f"late=\"{source.late}\" on stream '{source.name}' does not go with a quality target: "
+            f"late=\"{source.late}\" on stream '{source.given_name}' does not go with a quality target: "
             "late rows always enter the windows that are open",
             hint='leave late= out; the late rows are in the stream\'s ".late"',
-            stream=source.name,
+            stream=source.given_name,
         )
 
 

@@ -68,10 +68,13 @@ def check_bounded(node: Aggregate) -> None:
         return
     smaller = _SMALLER.get(growing.function)
     instead = f"use {smaller}, whose state does not grow, or " if smaller else ""
+    # Without what the analysis adds: the time of a collected value, constants.
+    given = growing.args[:1] if growing.function == "collect_list" else growing.args
+    call = f"{growing.function}({', '.join(a.sql for a in given)})"
     raise AnalysisError(
         "UNBOUNDED_STATE",
-        f"{growing.call} over a landmark window keeps all values there ever were: a landmark window never ends, "
+        f"{call} over a landmark window keeps all values there ever were: a landmark window never ends, "
         f"so no bound on '{node.window.on}' frees them",
-        hint=f'{instead}a window that ends: sw.window("1 day", "1 hour")',
-        call=growing.call,
+        hint=f'{instead or "use "}a window that ends: sw.window("1 day", "1 hour")',
+        call=call,
     )

@@ -8,16 +8,16 @@ from typing import Any
 from slackwater.engine.fused import fusible
 from slackwater.engine.inputs import Input, SplitInput, split_inputs
 from slackwater.engine.job import jvm_fusible_plan
+from slackwater.engine.placing import Waiting, fixed_slack, tree_of
 from slackwater.engine.plan import Path, Plan
 from slackwater.engine.statistics import choice
 from slackwater.kernels.adaptive import sizes_of, unit
-from slackwater.model.node import Aggregate, SharedPanes, SharedSort, Source
+from slackwater.model.node import Aggregate, SharedPanes, SharedSort
 from slackwater.model.render import render
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
-from slackwater.semantics.settings import resolve_source
-from slackwater.semantics.slack.placement import describe, memory, optimal, unshared
-from slackwater.semantics.slack.tree import Consumer, Stage
+from slackwater.semantics.slack.placement import memory, optimal, unshared
+from slackwater.semantics.slack.routes import Routes, describe, held, routes_of
 from slackwater.semantics.state_bounds import freed_by
 from slackwater.semantics.windows import context_class, keeps_rows
 
@@ -62,7 +62,8 @@ def explain_plan(
         lines.append(f"  state: {freed_by(operator.node)}")
         if isinstance(operator.node, Aggregate):
             lines.extend(f"  {p.name} = {p.call}: {p.traits}" for p in operator.node.primitives)
-        lines.extend(f"  {line}" for line in _readers(plan, operator))
+        known = (statistics or {}).get(operator.id, {})
+        lines.extend(f"  {line}" for line in _readers(plan, operator, known))
         for path in (p for name in operator.producers for p in plan.paths_from(name)):
             lines.extend("  " + line for line in _path(plan, path, True))
     if extended:
@@ -100,10 +101,10 @@ def _path(plan: Plan, path: Path, columns: bool) -> list[str]:
     ]
 
 
-def _readers(plan: Plan, operator: Any) -> list[str]:
+def _readers(plan: Plan, operator: Any, known: Mapping[str, Any]) -> list[str]:
     """The operators that share a state, and how each uses it."""
     if isinstance(operator.node, SharedSort):
-        return _chain(plan, operator)
+        return _chain(plan, operator, known)
     if not isinstance(operator.node, SharedPanes):
         return []
     lines = []
@@ -117,28 +118,32 @@ def _readers(plan: Plan, operator: Any) -> list[str]:
     return lines
 
 
-def _chain(plan: Plan, operator: Any) -> list[str]:
-    """The chain of buffers of several sorts, in ticks; where a slack is not fixed, who reads it."""
-    leaves = []
-    for name in operator.producers:
-        path = next(plan.unshared.paths_to(name))
-        source = plan.node(path.producer)
-        slack = None
-        if isinstance(source, Source):
-            found = next(s for s in resolve_source(source) if s.column == path.time)
-            slack = {"delay": found.delay, "ordered": 0}.get(found.kind)
-        if slack is None:
-            return [f"read by {n}" for n in operator.producers]
-        leaves.append(Consumer(name, slack))
-    tree = Stage("the rows", tuple(leaves))
-    best, apart = optimal(tree), unshared(tree)
-    saved = f"{memory(tree, best):g} ticks of rows are held, by themselves {memory(tree, apart):g}"
-    return [*describe(tree, best), saved]
+def _chain(plan: Plan, operator: Any, known: Mapping[str, Any]) -> list[str]:
+    """Where the rows of several sorts wait, in ticks; where a slack is not known, who reads them."""
+    found = Waiting.from_json(known["waiting"]) if "waiting" in known else None
+    slack: dict[str, int | None] = {n: fixed_slack(plan, n) for n in operator.producers}
+    if found is not None:
+        slack.update({n: k for n, k in found.reports.current.items() if slack.get(n) is None})
+    sure = {n: k for n, k in slack.items() if k is not None}
+    if len(sure) < len(operator.producers):
+        return [f"read by {n}" for n in operator.producers]
+    tree = tree_of(operator, sure, found.selectivity if found is not None else {})
+    routes: Routes = routes_of(tree, optimal(tree))
+    if found is not None and set(found.routes) == set(sure):
+        routes = found.routes
+    lines = describe(tree, routes)
+    if found is not None:
+        lines += [f"{n} lets through {s.value:.3g}" for n, s in found.selectivity.items()]
+    now, apart = held(tree, routes), memory(tree, unshared(tree))
+    return [*lines, f"{now:.4g} ticks of rows are held, by themselves {apart:.4g}"]
 
 
 def _operator(operator: Any, statistics: Mapping[str, Mapping[str, Any]]) -> str:
     node = operator.node
     if isinstance(node, SharedSort):
+        filters = {c.sql for filters in node.filters for c in filters}
+        if filters:
+            return f"slack buffers on {node.on} for {len(node.readers)} sorts behind {len(filters)} filter(s)"
         return f"one chain of slack buffers on {node.on} for {len(node.readers)} sorts of the same rows"
     if not isinstance(node, Aggregate):
         return f"{type(node).__name__} on {operator.on}"

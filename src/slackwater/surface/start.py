@@ -185,9 +185,10 @@ class _Group:
         """With one more output."""
         check_writers([writer])
         if writer._name is None or writer._name in self.writers:
+            named = "it has none" if writer._name is None else f"{writer._name!r} is there already"
             raise AnalysisError(
                 "DUPLICATE_NAME",
-                f"an output that is added needs a name of its own, not {writer._name!r}",
+                f"an output that is added needs a name of its own; {named}",
                 hint=f"give it a queryName other than {', '.join(self.writers)}",
                 name=writer._name,
             )
@@ -202,10 +203,14 @@ class _Group:
                 f"{name!r} is the query's only output"
                 if alone
                 else f"no output is called {name!r}",
-                hint="stop the query" if alone else f"there are {', '.join(self.writers)}",
+                hint="stop the query" if alone else f"its outputs are: {', '.join(self.writers)}",
                 name=name,
             )
         return self._changed({n: w for n, w in self.writers.items() if n != name})
+
+    def unchanged(self) -> Change:
+        """As they are."""
+        return self._changed(self.writers)
 
     def _changed(self, writers: dict[str, StreamWriter]) -> Change:
         plan, inputs = plan_of({n: w._stream for n, w in writers.items()}, self.options)
@@ -220,8 +225,9 @@ class _Group:
 
         def change(checkpoint: Checkpoint) -> Prepared:
             _check_places(checkpoint, sinks)
+            prepared = self.prepared(plan, inputs, sinks, checkpoint)
             self.writers = writers
-            return self.prepared(plan, inputs, sinks, checkpoint)
+            return prepared
 
         return change
 

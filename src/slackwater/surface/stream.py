@@ -22,7 +22,7 @@ from slackwater.model.render import render
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, parse_span
 from slackwater.surface.progressing import progressing
-from slackwater.surface.union import unite
+from slackwater.surface.union import by_name, by_position
 from slackwater.surface.windows import Windowing
 
 if TYPE_CHECKING:
@@ -190,51 +190,13 @@ class Stream:
     # ---- several streams ----
     def union(self, other: Stream) -> Stream:
         """Rows of both, columns by position; holds no rows, and its bound is the lesser one."""
-        if len(self.columns) != len(other.columns):
-            raise AnalysisError(
-                "UNION_MISMATCH",
-                f"the streams have {len(self.columns)} and {len(other.columns)} columns",
-                hint="select the same columns on both sides",
-            )
-        return unite(self, other, other.columns)
+        return by_position(self, other)
 
     unionAll = union
 
     def unionByName(self, other: Stream, allowMissingColumns: bool = False) -> Stream:
         """Rows of both, columns by name; with ``allowMissingColumns`` missing ones are null."""
-        mine, theirs = {c.lower() for c in self.columns}, {c.lower() for c in other.columns}
-        if mine != theirs and not allowMissingColumns:
-            odd = sorted(mine ^ theirs)
-            raise AnalysisError(
-                "UNION_MISMATCH",
-                f"columns on one side only: {', '.join(odd)}",
-                hint="select the same columns on both sides, or use allowMissingColumns=True",
-                columns=odd,
-            )
-        left, right = self, other
-        for name in [c for c in other.columns if c.lower() not in mine]:
-            left = left.withColumn(name, f"CAST(NULL AS {other._node.field(name).type})")  # type: ignore[union-attr]
-        for name in [c for c in self.columns if c.lower() not in theirs]:
-            right = right.withColumn(name, f"CAST(NULL AS {self._node.field(name).type})")  # type: ignore[union-attr]
-        by_name = {c.lower(): c for c in right.columns}
-        return unite(left, right, [by_name[c.lower()] for c in left.columns])
-
-    def _shaped(self, order: Sequence[str], names: Sequence[str], types: Sequence[str]) -> Stream:
-        same = list(order) == self.columns and list(names) == self.columns
-        if same and [f.type for f in self._node.schema] == list(types):
-            return self
-        items = []
-        for old, new, kind in zip(order, names, types, strict=True):
-            f = self._node.field(old)
-            assert f is not None
-            if f.type == kind:
-                items.append(Named(new, column(old, f.type)))
-            else:
-                (cast,) = self._analyser.columns(
-                    self._node.schema, [f"CAST(`{old}` AS {kind})"], star_ok=False
-                )
-                items.append(Named(new, cast.expr))
-        return self._project(tuple(items))
+        return by_name(self, other, allowMissingColumns)
 
     def _restricted(self, times: Sequence[str]) -> Stream:
         """The same rows, progressing on the named columns only, in that order."""

@@ -9,22 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.plan import Operator
 from slackwater.engine.program import Arrival
-from slackwater.engine.punctuation import column_origin
 from slackwater.errors import AnalysisError, LateRowError
 from slackwater.kernels import adaptive, aggregate, dedup, joint, sort
 from slackwater.kernels.aggregate import AggregateSpec, partial_select
 from slackwater.kernels.by_tuple import hidden
 from slackwater.kernels.column_engine import quote
 from slackwater.kernels.counting import counted_rows, counted_select
-from slackwater.kernels.group_close import is_closed
 from slackwater.kernels.pattern_match import matching
-from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import (
     Aggregate,
@@ -38,25 +34,21 @@ from slackwater.model.node import (
     Source,
     Union,
 )
-from slackwater.model.schema import Expr, Field
+from slackwater.model.schema import Field
 from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
-from slackwater.semantics.bounds import START, propagate, topological
+from slackwater.semantics.bounds import propagate, topological
 from slackwater.semantics.frontier import Points
 from slackwater.semantics.lateness import (
     dedup_frontier,
     dedup_memory,
-    enters,
-    late_by,
-    late_row_error,
-    reason,
-    window_readers,
 )
-from slackwater.semantics.pattern_rules import closing, plain_column, propagate_patterns
-from slackwater.semantics.patterns import Pattern, Patterns
-from slackwater.semantics.progress import advance, guard_limit, initial_state, resolve_source
-from slackwater.semantics.window_ids import last_complete, wid_range
-from slackwater.semantics.windows import TimePlan, extents, keeps_rows, missed, needs_rows, plan_of
+from slackwater.semantics.pattern_rules import propagate_patterns
+from slackwater.semantics.patterns import Patterns
+from slackwater.semantics.progress import advance, initial_state, resolve_source
+from slackwater.semantics.window_ids import last_complete
+from slackwater.semantics.windows import TimePlan, extents, keeps_rows, needs_rows, plan_of
 from slackwater.testing.kernel_join import KernelJoin, frontier_at, holds_now
+from slackwater.testing.kernel_late import LateJudge
 from slackwater.testing.kernel_tables import (
     PLACE,
     cast,
@@ -95,7 +87,7 @@ def kernels(plan: Plan) -> Callable[[Transcript], list[Observed]]:
     return execute
 
 
-class KernelMachine:
+class KernelMachine(LateJudge):
     """A query on the kernels, batch by batch.
 
     Tables carry the place of a row in the batch (``_i``) and, for each time column ``t``, whether the
@@ -191,63 +183,6 @@ class KernelMachine:
             nobody = pa.array([False] * found.num_rows, pa.bool_())
             found = found.append_column(f"_out:{t.name}", nobody)
         return numbered(found)
-
-    def _judge(
-        self, source: Source, rows: Sequence[Row], now: int | None
-    ) -> tuple[list[Row], list[frozenset[str]]]:
-        """The late rows, and for every row the columns on which it is kept out."""
-        late, outs = [], []
-        for row in rows:
-            first = True
-            out = []
-            for s in self.settings[source.name]:
-                bound, limit = self.states[source.name].bounds[s.column], guard_limit(s, now)
-                time = row.get(s.column)
-                why = reason(time, bound, limit, side=s.future == "side")
-                broken = [p for p in self.states[source.name].patterns if p.matches(row)]
-                if why is None and broken:
-                    why, bound = "late", START
-                if why == "late":
-                    bound = max([bound, *limits(broken, s.column)])
-                if why is None:
-                    continue
-                if why == "late" and source.late == "raise":
-                    raise late_row_error(source.name, s.column, row, bound)
-                if not enters(why, source.late):
-                    out.append(s.column)
-                if first:
-                    first = False
-                    late.append(
-                        {
-                            **row,
-                            "_late_reason": why,
-                            "_late_by": None
-                            if why == "late" and bound <= START
-                            else late_by(time, bound, limit, why),
-                            "_late_bound": None if bound <= START else bound,
-                            "_late_windows": self._missed(source, s.column, row),
-                        }
-                    )
-            outs.append(frozenset(out))
-        return late, outs
-
-    def _missed(self, source: Source, column: str, row: Row) -> int:
-        time = row.get(column)
-        if time is None:
-            return 0
-        total = 0
-        for node, moved in window_readers(list(self.outputs.values()), source, column):
-            child = next(i for i, n in enumerate(self.nodes) if n is node.child)
-            bound = self.before[child][node.window.on]
-            ticks = np.array([time + moved], np.int64)
-            count = int(missed(ticks, bound, node.window)[0])
-            if isinstance(node.window, TimeWindow) and self.said[child]:
-                found = closing(node, self.said[child], bound)
-                wids = np.arange(*wid_range(time + moved, node.window), dtype=np.int64)
-                keys = [_column(source, row, node, k.expr, len(wids)) for k in node.keys]
-                count = int(is_closed(node.window, found, keys, wids).sum())
-            total += count
-        return total
 
     def _run(
         self,
@@ -397,16 +332,3 @@ class KernelMachine:
         stored = pa.concat_tables([stored, done.keep])
         self.kept[id(node)] = stored.filter(pc.greater_equal(stored["_time"], max(old, new)))
         return numbered(done.ordered.drop_columns(["_time"]))
-
-
-def limits(patterns: Sequence[Pattern], column: str) -> list[int]:
-    """Ends of the tests "``column`` below v"."""
-    tests = [p.test(column) for p in patterns]
-    return [t.limit for t in tests if t is not None and isinstance(t.limit, int)]
-
-
-def _column(source: Source, row: Row, node: Aggregate, key: Expr, count: int) -> pa.ChunkedArray:
-    """A late row's group column as often as asked; null where it is not just a column of the source."""
-    name = column_origin(node.child, plain_column(key) or "", source)
-    values = [None if name is None else row.get(name)] * count
-    return pa.chunked_array([pa.array(values, arrow_type(plain(key.type)))])

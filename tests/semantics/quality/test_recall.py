@@ -237,8 +237,8 @@ def test_four_streams_and_two_thousand_candidates_take_less_than_five_millisecon
     state.adapt(streams, 20_000, maps, 5)
     times = []
     for _ in range(15):
-        began = time.perf_counter()
+        began = time.process_time()
         state.adapt(streams, 20_000, maps, 5)
-        times.append(time.perf_counter() - began)
-    # The best of several: others use the machine too.
+        times.append(time.process_time() - began)
+    # Of the processor, the best of several: others use the machine too.
     assert min(times) < 0.005

@@ -139,24 +139,17 @@ class Adaptation:
         if s.newest is None:
             return self.slack
         warm = self.warm
-        slacks = candidates(s.window_largest, s.granularity, self.target.limit)
         found = []
         for consumer, state in zip(self.consumers, self.states, strict=True):
             fresh = self._measure(consumer, state)
             state.needed = self._needed(consumer, state)
-            curve = s.coverages(consumer.width, slacks)
             if self.target.method == "pd":
                 if fresh and warm and state.measured is not None:
                     state.controller.step(state.needed, state.measured)
                 found.append(state.controller.slack(s.largest))
-            else:
-                shifted = np.clip(curve - state.bias, 0.0, 1.0)
-                # With no delay beyond the slack nothing can be missed, whatever past errors say.
-                shifted[-1] = max(shifted[-1], curve[-1])
-                measured = state.needs.slack if self.by_needs else None
-                found.append(
-                    smallest(shifted, slacks, state.needed) if measured is None else measured
-                )
+                continue
+            measured = state.needs.slack if self.by_needs else None
+            found.append(self._modelled(consumer, state) if measured is None else measured)
         chosen = max(found, default=0) if warm else s.largest
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
@@ -164,6 +157,16 @@ class Adaptation:
             state.estimate = float(s.coverages(consumer.width, np.array([chosen]))[0])
         self.slack = chosen
         return chosen
+
+    def _modelled(self, consumer: Consumer, state: ConsumerState) -> int:
+        """The least slack by the model, corrected by how wrong past estimates were."""
+        s = self.statistics
+        slacks = candidates(s.window_largest, s.granularity, self.target.limit)
+        curve = s.coverages(consumer.width, slacks)
+        shifted = np.clip(curve - state.bias, 0.0, 1.0)
+        # With no delay beyond the slack nothing can be missed, whatever past errors say.
+        shifted[-1] = max(shifted[-1], curve[-1])
+        return smallest(shifted, slacks, 1.0 if state.needed is None else state.needed)
 
     def _measure(self, consumer: Consumer, state: ConsumerState) -> bool:
         """Read the coverage of the latest window that can be judged; True if it is a new one."""

@@ -82,14 +82,19 @@ class Modelled(NamedTuple):
 
 
 def modelled_slack(
-    target: RecallTarget, streams: Sequence[StreamDelays], largest: int, past: int
+    target: RecallTarget,
+    streams: Sequence[StreamDelays],
+    largest: int,
+    past: int,
+    recall: float | None = None,
 ) -> Modelled:
-    """The slack of a join that cannot measure its recall, from delays alone.
+    """The slack of a join that cannot see what it lost, from delays alone.
 
-    ``largest`` is the largest delay in the statistics' windows, ``past`` how long the past is that they speak of.
+    ``largest`` is the largest delay in the statistics' windows, ``past`` how long the past is that they speak of;
+    ``recall`` what the time to come needs, if not just what was asked.
     """
     slacks = candidates(largest, target.granularity, target.limit)
-    needed = target.recall
+    needed = target.recall if recall is None else recall
     if target.emit == "immediate":
         curve = immediate_recall(streams, slacks)
     else:

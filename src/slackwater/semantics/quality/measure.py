@@ -101,11 +101,12 @@ class Coverage:
     def purge(self, before: int, window: TimeWindow) -> None:
         """Forget windows that ended before ``before``, and the oldest where there are too many."""
         limit = last_complete(before, window)
-        if len(self.counts) <= MOST and min(self.counts, default=limit) >= limit:
-            return
-        keep = sorted(w for w in self.counts if w >= limit)[-MOST:]
-        self.counts = {w: self.counts[w] for w in keep}
-        self.estimates = {w: e for w, e in self.estimates.items() if w in self.counts}
+        old = [w for w in self.counts if w < limit]
+        if len(self.counts) - len(old) > MOST:
+            old = sorted(self.counts)[:-MOST]
+        for wid in old:
+            del self.counts[wid]
+            self.estimates.pop(wid, None)
 
     def to_json(self) -> list[Any]:
         """Plain lists."""

@@ -31,6 +31,8 @@ MOST = 600
 STEP = 0.005
 """How fast the level of the quantile follows missed targets."""
 HIGHEST = 0.9995
+PAIRS = 1 << 22
+"""Pairs of row and window that are looked at in one go."""
 
 Sums = list[float]
 """Rows, then the sum of each column of values."""
@@ -56,22 +58,27 @@ class Late:
         begin, stop = wid_range(times, w)
         first, last = -(-begin // step), (stop - 1) // step
         columns = [np.ones(len(times)), *(np.where(np.isfinite(v), v, 0.0) for v in values)]
+        # Rows that belong to the same windows are summed up first, so that only few sums go to several windows.
+        room = int((last - first).max()) + 2
+        alike, sums = _summed(first * room + (last - first + 1), columns)
+        at, places = _spread(alike // room, alike // room + alike % room)
         totals: dict[int, Sums] = {}
+        _collect(totals, places * step, [c[at] for c in sums])
+        # The windows of a row that had ended before it came are the first ones.
+        ended = np.minimum(((clocks - w.origin) // w.slide - 1) // step, last) + 1
+        ended = np.where(clocks > START, ended, first)
+        behind = np.flatnonzero(ended > first)
         late: dict[tuple[int, int], Sums] = {}
-        for j in range(int((last - first).max()) + 1):
-            at = np.flatnonzero(first + j <= last)
-            wids = (first[at] + j) * step
-            _collect(totals, wids, [c[at] for c in columns])
-            after = clocks[at] - (w.origin + (wids + 1) * w.slide) + 1
-            behind = np.flatnonzero((after > 0) & (clocks[at] > START))
-            at, wids = at[behind], wids[behind]
-            found: dict[int, Sums] = {}
+        for some in np.array_split(behind, 1 + len(behind) * room // PAIRS):
+            at, places = _spread(first[some], ended[some])
+            at, wids = some[at], places * step
+            after = bins(clocks[at] - (w.origin + (wids + 1) * w.slide) + 1, granularity)
             # A pair of window and bin as one number.
-            places = bins(after[behind], granularity)
-            room = int(places.max(initial=0)) + 1
-            _collect(found, wids * room + places, [c[at] for c in columns])
-            for code, sums in found.items():
-                _plus(late, (code // room, code % room), sums)
+            many = int(after.max(initial=0)) + 1
+            found: dict[int, Sums] = {}
+            _collect(found, wids * many + after, [c[at] for c in columns])
+            for code, one in found.items():
+                _plus(late, (code // many, code % many), one)
         return cls(totals, late)
 
     def to_json(self) -> list[Any]:
@@ -85,15 +92,35 @@ class Late:
         return cls(dict(json[0]), {(w, b): s for w, b, s in json[1]})
 
 
+def _spread(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    """All numbers in [start, stop) of each pair, and the pair that each is of."""
+    sizes = np.maximum(stops - starts, 0)
+    at = np.repeat(np.arange(len(sizes)), sizes)
+    return at, np.arange(len(at)) - np.repeat(np.cumsum(sizes) - sizes - starts, sizes)
+
+
+def _totals(places: Ints, values: Floats) -> Floats:
+    return np.asarray(np.bincount(places, values), np.float64)
+
+
+def _summed(keys: Ints, columns: Sequence[Floats]) -> tuple[Ints, list[Floats]]:
+    """The keys there are, and the sums of each column by key, added from left to right."""
+    low = int(keys.min())
+    size = int(keys.max()) - low + 1
+    if size <= 4 * len(keys) + 64:
+        places = keys - low
+        found = np.flatnonzero(np.bincount(places))
+        return found + low, [_totals(places, c)[found] for c in columns]
+    found, places = np.unique(keys, return_inverse=True)
+    return found, [_totals(places, c) for c in columns]
+
+
 def _collect(out: dict[int, Sums], keys: Ints, columns: Sequence[Floats]) -> None:
     if len(keys) == 0:
         return
-    found, places = np.unique(keys, return_inverse=True)
-    sums = np.zeros((len(columns), len(found)))
-    for i, column in enumerate(columns):
-        np.add.at(sums[i], places, column)
-    for i, key in enumerate(found.tolist()):
-        _plus(out, key, sums[:, i].tolist())
+    found, sums = _summed(keys, columns)
+    for key, *one in zip(found.tolist(), *(c.tolist() for c in sums), strict=True):
+        _plus(out, key, one)
 
 
 def _plus(out: dict[Any, Sums], key: Any, sums: Sums) -> None:
@@ -194,7 +221,10 @@ class Needs:
 
     def judge(self, last: int, asked: Sequence[Asked], most: float, confidence: float) -> None:
         """Find the needs of closed windows up to ``last``, all but the latest of whose rows have come."""
-        for wid in sorted(w for w in self.reach if w <= last):
+        ready = sorted(w for w in self.reach if w <= last)
+        if not ready:
+            return
+        for wid in ready:
             total, late = self.totals.pop(wid), self.late.pop(wid, {})
             need = needed_slack(total, late, asked, most, self.granularity)
             missed = need > self.reach.pop(wid)

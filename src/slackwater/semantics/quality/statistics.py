@@ -36,7 +36,8 @@ class Bag:
     A window that closed at an edge misses the rows that come after it. So ``counts`` has, by bin of ``granularity``,
     how far rows are behind each edge that they came after; a row behind three edges counts three times. ``delays`` and
     ``squares`` are sums over the ``late`` rows of their bin behind the last edge, ``largest`` is the largest such
-    delay. ``sync`` is the sum over rows of what the lag of other streams adds to their slack.
+    delay. ``sync`` is the sum over rows of what the lag of other streams adds to their slack. ``last`` counts late rows
+    by their bin behind the last edge alone.
     """
 
     granularity: int
@@ -48,6 +49,7 @@ class Bag:
     largest: int = 0
     newest: int | None = None
     sync: int = 0
+    last: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, times: Ints, edges: Sequence[int], granularity: int, sync: int = 0) -> Bag:
@@ -64,31 +66,49 @@ class Bag:
             return cls(granularity, len(times), newest=newest, sync=sync)
         last = bins(edges[-1] - behind, granularity)
         every = [bins(edge - behind[behind < edge], granularity) for edge in edges]
-        at, counts = np.unique(np.concatenate(every), return_counts=True)
         return cls(
             granularity,
             len(times),
             len(behind),
             int(last.sum()),
             sum(int(b) * int(b) for b in last) if int(last.max()) > 1 << 20 else int(last @ last),
-            dict(zip(at.tolist(), counts.tolist(), strict=True)),
+            _counted(np.concatenate(every)),
             int(edges[-1] - behind.min()),
             newest,
             sync,
+            _counted(last),
         )
 
     def to_json(self) -> list[Any]:
         """Plain lists."""
-        at = sorted(self.counts)
-        counts = [self.counts[b] for b in at]
         own = [self.rows, self.late, self.delays, self.squares]
-        return [self.granularity, *own, at, counts, self.largest, self.newest, self.sync]
+        rest = [self.largest, self.newest, self.sync]
+        return [self.granularity, *own, *_pairs(self.counts), *rest, *_pairs(self.last)]
 
     @classmethod
     def from_json(cls, json: list[Any]) -> Bag:
         """The inverse of `to_json`."""
-        counts = dict(zip(json[5], json[6], strict=True))
-        return cls(*json[:5], counts, *json[7:])  # type: ignore[call-arg]
+        counts, last = (dict(zip(json[i], json[i + 1], strict=True)) for i in (5, 10))
+        return cls(*json[:5], counts, *json[7:10], last)  # type: ignore[call-arg]
+
+
+def _counted(bins: Ints) -> dict[int, int]:
+    at, counts = np.unique(bins, return_counts=True)
+    return dict(zip(at.tolist(), counts.tolist(), strict=True))
+
+
+def _pairs(counts: Mapping[int, int]) -> list[list[int]]:
+    """Bins in order, and their counts."""
+    at = sorted(counts)
+    return [at, [counts[b] for b in at]]
+
+
+def _added(parts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    out: dict[int, int] = {}
+    for part in parts:
+        for at, n in part.items():
+            out[at] = out.get(at, 0) + n
+    return dict(sorted(out.items()))
 
 
 def merged_bags(parts: Iterable[Bag]) -> Bag | None:
@@ -96,10 +116,6 @@ def merged_bags(parts: Iterable[Bag]) -> Bag | None:
     parts = list(parts)
     if not parts:
         return None
-    counts: dict[int, int] = {}
-    for part in parts:
-        for at, n in part.counts.items():
-            counts[at] = counts.get(at, 0) + n
     newest = [p.newest for p in parts if p.newest is not None]
     return Bag(
         parts[0].granularity,
@@ -107,10 +123,11 @@ def merged_bags(parts: Iterable[Bag]) -> Bag | None:
         sum(p.late for p in parts),
         sum(p.delays for p in parts),
         sum(p.squares for p in parts),
-        dict(sorted(counts.items())),
+        _added(p.counts for p in parts),
         max(p.largest for p in parts),
         max(newest, default=None),
         sum(p.sync for p in parts),
+        _added(p.last for p in parts),
     )
 
 

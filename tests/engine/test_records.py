@@ -1,0 +1,84 @@
+"""Progress records: how long results waited, what operators took, and which partition is silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from slackwater.engine import group_task, loop
+from slackwater.engine.clock import ManualClock
+from slackwater.engine.plan import Output, build
+from slackwater.model.node import Source
+from slackwater.model.policy import BoundedDelay
+from slackwater.model.time import TimeColumn, iso
+from slackwater.model.window import TimeWindow
+from tests.engine.test_low_table import FIELDS, counted, plan_of, table
+
+
+def ticking(step: float) -> Any:
+    """A clock on which each reading is ``step`` seconds after the one before."""
+    readings = count()
+    return lambda: next(readings) * step
+
+
+def test_latency_is_the_time_of_the_batch_and_only_of_outputs_with_rows(
+    engine: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop, "monotonic", ticking(0.25))
+    q = engine()
+    q.start(plan_of(10, 10))
+    q.batch(table([(k, 5, 1) for k in range(4)]))
+    q.batch(table([(9, 17, 1)]))  # bound 11: the first window is complete, the larger one is not
+    first, second = q.records
+    assert all("latencyMs" not in out for out in first["outputs"].values())
+    took = second["durationMs"]
+    assert took["total"] > took["job"] == took["plan"] == took["commit"] == took["publish"] == 250
+    assert second["outputs"]["small"]["rows"] == 4
+    assert second["outputs"]["small"]["latencyMs"] == took["total"]
+    assert second["outputs"]["large"]["rows"] == 0 and "latencyMs" not in second["outputs"]["large"]
+    q.stop()
+
+
+def test_an_operator_tells_the_seconds_of_all_its_tasks(
+    engine: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_task, "monotonic", ticking(0.125))
+    q = engine()
+    q.start(plan_of(10, 10), groups=3)
+    q.batch(table([(k, 5, 1) for k in range(20)]))
+    # From one reading to the next in each of three tasks.
+    assert {op["seconds"] for op in q.records[-1]["operators"].values()} == {3 * 0.125}
+    known = q.loop.last.statistics.values()
+    assert {round(s["seconds"], 6) for s in known} == {3 * 0.125}
+    q.batch(table([(k, 6, 1) for k in range(20)]))
+    assert {round(s["seconds"], 6) for s in q.loop.last.statistics.values()} == {6 * 0.125}
+    q.stop()
+
+
+def test_the_partition_without_a_row_for_longest_is_named(engine: Any) -> None:
+    time = TimeColumn("ts", "long", 1_000_000)
+    source = Source(FIELDS, (time,), "s", 0, (BoundedDelay(6),), partition="k")
+    node = counted(source, (), TimeWindow(10, 10, 0, "ts"), "v")
+    plan = build([Output("out", replace(node))], ansi=True, zone="UTC")
+    q = engine()
+    q.start(plan)
+    q.batch(table([(1, 5, 1), (2, 5, 1)]))
+    assert q.records[-1]["streams"]["s"]["bounds"]["ts"]["silent"] is None  # no clock was read
+    clock = ManualClock(7_000_000)
+    object.__setattr__(q.loop.query, "clock", clock)
+    silent = []
+    for rows in ([(1, 6, 1), (2, 6, 1)], [(1, 7, 1)], [(2, 8, 1), (3, 8, 1)]):
+        q.batch(table(rows))
+        silent.append(q.records[-1]["streams"]["s"]["bounds"]["ts"]["silent"])
+        clock.advance(1_000_000)
+    q.stop()
+    assert silent[1:] == [
+        {"partition": "2", "since": iso(7_000_000)},
+        {"partition": "1", "since": iso(8_000_000)},
+    ]
+    assert silent[0]["since"] == iso(7_000_000)
