@@ -69,6 +69,8 @@ def session(heap: str) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        # As `sw.session` has it; native queries run no Python.
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("slackwater-benchmarks")
     for key, value in settings.items():
