@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.engine import intent as intents
 from slackwater.engine import loop as loops
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
@@ -76,8 +77,8 @@ class Engine:
         self.records: list[dict[str, Any]] = []
         self.results: dict[str, dict[int, list[dict[str, Any]]]] = {}
         patch.setattr(loops, "run_job", run_job)
-        patch.setattr(loops, "offsets", self._offsets)
-        patch.setattr(loops, "new_files", self._files)
+        patch.setattr(intents, "offsets", self._offsets)
+        patch.setattr(intents, "new_files", self._files)
 
     def _offsets(self, location: Path, batch: int) -> list[Any] | None:
         return None if batch < 0 else [sum(map(bool, self.batches[: batch + 1])), batch]

@@ -138,7 +138,9 @@ def test_an_output_that_cannot_be_opened_does_not_end_the_others() -> None:
 
     def adding(writer: Any) -> Any:
         def change(checkpoint: Any) -> Prepared:
-            raise AnalysisError("CHECKPOINT_IN_SINK", "it lies in the sink's directory", hint="move it")
+            raise AnalysisError(
+                "CHECKPOINT_IN_SINK", "it lies in the sink's directory", hint="move it"
+            )
 
         return change
 

@@ -1,10 +1,10 @@
 """The batch loop: what happens inside ``foreachBatch``, as numbered steps, each a failpoint.
 
-1. *Intent*: what the batch depends on goes to disk; a retry repeats it.
+1. *Intent* (``intent``): what the batch depends on goes to disk; a retry repeats it.
 2. *Job*: one Spark job; tasks write state runs and output files and return descriptors.
 3. *Manifest*: one atomic commit. Before it nothing happened, after it everything did.
 4. *Publish*: output files move to where users see them; repeatable.
-5. *Clean*: what no manifest needs is removed.
+5. *Clean* (``cleaning``): what no manifest needs is removed.
 
 A batch that has a manifest runs no job: it is published again.
 """
@@ -23,35 +23,32 @@ from slackwater.engine import failpoints, history
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.clock import Clock, monotonic, wall_micros
+from slackwater.engine.cleaning import clean, sweep_leavings
+from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.files import sync_dir
-from slackwater.engine.inputs import Input, split_inputs
+from slackwater.engine.inputs import Input
+from slackwater.engine.intent import intended, worth_running
 from slackwater.engine.job import run_job
-from slackwater.engine.ledgers import holds_of, owes, regrouped
-from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run, fingerprint
+from slackwater.engine.ledgers import holds_of, regrouped
+from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run
 from slackwater.engine.placing import decisions, measured, placed
 from slackwater.engine.plan import Plan, is_strict
-from slackwater.engine.progress_step import bounds_of, held_bounds, new_progress
+from slackwater.engine.progress_step import bounds_of, held_bounds
 from slackwater.engine.quality import adapted
 from slackwater.engine.quality_joins import recall_adapted
 from slackwater.engine.records import progress_record
-from slackwater.engine.runs import regroup, sweep
+from slackwater.engine.runs import regroup
 from slackwater.engine.statistics import gathered
-from slackwater.errors import CheckpointError
 from slackwater.model.time import iso
 from slackwater.semantics.bounds import END
 from slackwater.semantics.lateness import late_row_error
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.slack.routes import Decision
 from slackwater.sinks.base import Sink
-from slackwater.sources.file_log import identity, new_files, offsets
 from slackwater.sources.splits import Split, plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-KEEP_MANIFESTS = 5
-YOUNG_MICROS = 600_000_000
 
 
 class BatchFailed(RuntimeError):
@@ -85,7 +82,7 @@ class Loop:
         self.last = manifests.last(checkpoint)
         self._busy = Lock()
         self._planner = ThreadPoolExecutor(1, "slackwater-placing")
-        self._sweep()
+        sweep_leavings(checkpoint, query.sinks)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch, as Spark calls it.
@@ -117,9 +114,11 @@ class Loop:
             return
         base = manifests.last(self.checkpoint, before=batch_id)
         started = monotonic()
-        intent, has_rows, files = self._intent(batch_id, base)
+        intent, has_rows, files = intended(
+            self.query, self.checkpoint, batch_id, base, final=self.final
+        )
         batch = self._batch(intent, base)
-        if not self._worth_running(intent, base, batch):
+        if not worth_running(self.query, self.checkpoint, intent, base, batch):
             self.idle_count += 1
             return
         failpoints.hit("intent.before")
@@ -148,99 +147,9 @@ class Loop:
         self.last = result
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint.root, result.progress)
-        self._clean(base)
+        clean(self.checkpoint)
 
-    # ---- 1: intent ----
-    def _intent(
-        self, batch_id: int, base: Manifest | None
-    ) -> tuple[Intent, bool, dict[int, list[str]]]:
-        location = self.checkpoint.location
-        now_offsets, before = offsets(location, batch_id), offsets(location, batch_id - 1)
-        files: dict[int, list[str]] = {}
-        splits = split_inputs(self.query.plan, self.query.inputs)
-        for index in splits:
-            files[index] = new_files(location, index, batch_id)
-        row_inputs = [i for i in range(len(self.query.inputs)) if i not in splits]
-        has_rows = bool(row_inputs) and (
-            now_offsets is None
-            or before is None
-            or any(now_offsets[i] != before[i] for i in row_inputs)
-        )
-        flushes = len(list(self.checkpoint.control.glob("flush-*")))
-        quiet = {i for i in range(len(self.query.inputs))
-                 if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
-        ordinal = 0 if base is None else base.ordinal + 1
-        told = self.query.clock.ended(ordinal)
-        ended = {
-            s.name
-            for s in self.query.plan.sources
-            if self.final or s.name in told
-            or (s.end_of_stream and s.input in quiet and base is not None)
-        }  # fmt: skip
-        intent = Intent(
-            batch_id,
-            self.checkpoint.epoch,
-            -1 if base is None else base.batch,
-            ordinal,
-            self.query.clock.now(ordinal),
-            self.query.groups,
-            self.final,
-            flushes,
-            tuple(sorted(ended)),
-            fingerprint(json.dumps(now_offsets, sort_keys=True)),
-            {str(i): [identity(f) for f in names] for i, names in files.items()},
-            self._backlog(files),
-        )
-        earlier = manifests.read_intent(self.checkpoint, batch_id)
-        if earlier is not None:
-            intent = self._repeat(earlier, intent)
-        if base is not None and base.final and (has_rows or any(files.values())):
-            raise CheckpointError(
-                "STREAM_HAS_ENDED",
-                "this query ran to the end of its streams, but there is new input",
-                hint="start a new checkpointLocation for the new input",
-                location=location,
-            )
-        return intent, has_rows, files
-
-    def _backlog(self, files: dict[int, list[str]]) -> tuple[str, ...]:
-        """Streams of which more input probably waits: the batch took as many files as it may."""
-        behind = []
-        for source in self.query.plan.sources:
-            item = self.query.inputs[source.input]
-            options = {k.lower(): v for k, v in getattr(item, "options", {}).items()}
-            limit = options.get("maxfilespertrigger")
-            if source.replay:
-                continue  # its clock is scripted batch by batch, whatever waits
-            if limit is not None and len(files.get(source.input, [])) >= int(limit):
-                behind.append(source.name)
-        return tuple(behind)
-
-    def _repeat(self, earlier: Intent, fresh: Intent) -> Intent:
-        """The earlier try's decisions, if the input is still the same."""
-        if earlier.offsets != fresh.offsets or earlier.base != fresh.base:
-            raise CheckpointError(
-                "REPLAY_MISMATCH",
-                f"batch {fresh.batch} was tried before with other offsets or on another state",
-                hint="Spark's part of the checkpoint was changed: restore it from a backup",
-                location=self.checkpoint.location,
-            )
-        for index, names in earlier.files.items():
-            now = {f[0]: f for f in fresh.files.get(index, [])}
-            for name in names:
-                if now.get(name[0]) != name:
-                    raise CheckpointError(
-                        "INPUT_CHANGED",
-                        f"file '{name[0]}' changed while its batch was not yet committed",
-                        hint="files of a source must not change once they are there; put it back",
-                        path=name[0],
-                    )
-        return Intent(
-            fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
-            earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
-            earlier.backlog,
-        )  # fmt: skip
-
+    # ---- 2: job ----
     def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
         runs: dict[str, list[list[Run]]] = {}
         if base is not None:
@@ -278,19 +187,6 @@ class Loop:
             {n: SourceState.from_json(s).bounds for n, s in base.sources.items() if n in known},
             base.holds,
         )
-
-    def _worth_running(self, intent: Intent, base: Manifest | None, batch: Batch) -> bool:
-        """Whether anything can change: new input, a request, or bounds that follow the clock."""
-        location = self.checkpoint.location
-        now, before = offsets(location, intent.batch), offsets(location, intent.batch - 1)
-        if now is None or before is None or now[:-1] != before[:-1]:
-            return not (base is not None and base.final)
-        if base is not None and base.final:
-            return False
-        if intent.final or batch.flush or owes(self.query.plan, batch.ledgers):
-            return True
-        progress = new_progress(batch, [])
-        return bool(progress["bounds"] != batch.bounds)
 
     def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
         plan: dict[int, dict[str, list[Split]]] = {}
@@ -372,6 +268,13 @@ class Loop:
                 shown = bound if source.times[0].is_integer else iso(bound)
                 raise late_row_error(source.name, column, row, shown)
 
+    def _sync(self) -> None:
+        """Make the names of what tasks wrote durable, before a manifest speaks of them."""
+        sync_dir(self.checkpoint.runs)
+        for sink in self.query.sinks.values():
+            if sink.staged.is_dir():
+                sync_dir(sink.staged)
+
     # ---- 4: publish ----
     def _publish(self, done: Manifest) -> None:
         mark = self.checkpoint.published / f"{done.batch:012d}"
@@ -388,61 +291,3 @@ class Loop:
             sink = self.query.sinks.get(name)
             if sink is not None:
                 sink.clean(files)
-
-    # ---- 5: clean ----
-    def _clean(self, base: Manifest | None) -> None:
-        """Drop manifests beyond the newest few, and the runs that only they named."""
-        ids = manifests.committed(self.checkpoint)
-        old, kept = ids[:-KEEP_MANIFESTS], ids[-KEEP_MANIFESTS:]
-        if not old:
-            return
-        live = self._live(kept)
-        for batch in old:
-            gone = manifests.read(self.checkpoint, batch)
-            for name in self._names(gone) - live if gone is not None else set():
-                failpoints.hit("gc.before")
-                (self.checkpoint.runs / name).unlink(missing_ok=True)
-            for path in (
-                self.checkpoint.manifests / f"{batch:012d}.json",
-                self.checkpoint.intents / f"{batch:012d}.json",
-                self.checkpoint.published / f"{batch:012d}",
-            ):
-                path.unlink(missing_ok=True)
-        failpoints.hit("gc.after")
-
-    def _sweep(self) -> None:
-        """Remove what tasks left behind that no manifest names: state runs and staged outputs."""
-        ids = manifests.committed(self.checkpoint)
-        found = [m for m in (manifests.read(self.checkpoint, b) for b in ids) if m is not None]
-        folders = {self.checkpoint.runs: self._live(ids)}
-        for name, sink in self.query.sinks.items():
-            if sink.staged.is_dir():
-                folders[sink.staged] = {f.name for m in found for f in m.outputs.get(name, [])}
-        for folder, live in folders.items():
-            sweep(
-                folder,
-                live,
-                epoch=self.checkpoint.epoch,
-                now=wall_micros(),
-                older_than=YOUNG_MICROS,
-            )
-
-    def _sync(self) -> None:
-        """Make the names of what tasks wrote durable, before a manifest speaks of them."""
-        sync_dir(self.checkpoint.runs)
-        for sink in self.query.sinks.values():
-            if sink.staged.is_dir():
-                sync_dir(sink.staged)
-
-    def _live(self, batches: Sequence[int]) -> set[str]:
-        live: set[str] = set()
-        for batch in batches:
-            found = manifests.read(self.checkpoint, batch)
-            if found is not None:
-                live |= self._names(found)
-        return live
-
-    @staticmethod
-    def _names(found: Manifest) -> set[str]:
-        runs = {r.name for groups in found.runs.values() for g in groups for r in g}
-        return runs | {r.name for tables in found.tables.values() for r in tables}

@@ -1,0 +1,136 @@
+"""What a batch is about to do: the first step of the batch loop.
+
+All that a batch depends on besides the manifest it starts from is looked up here, once: its input, the clock, which
+streams end, what the user asked for. A batch that is tried again takes what its first try decided.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from slackwater.engine import manifest as manifests
+from slackwater.engine.batch import Batch
+from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.inputs import split_inputs
+from slackwater.engine.ledgers import owes
+from slackwater.engine.manifest import Intent, Manifest, fingerprint
+from slackwater.engine.progress_step import new_progress
+from slackwater.errors import CheckpointError
+from slackwater.sources.file_log import identity, new_files, offsets
+
+if TYPE_CHECKING:
+    from slackwater.engine.loop import Query
+
+
+def intended(
+    query: Query, checkpoint: Checkpoint, batch_id: int, base: Manifest | None, *, final: bool
+) -> tuple[Intent, bool, dict[int, list[str]]]:
+    """The intent of a batch on ``base``, whether it has raw rows, and the new files of each split input.
+
+    ``final``: every stream ends with this batch. Nothing is written.
+    """
+    location = checkpoint.location
+    now_offsets, before = offsets(location, batch_id), offsets(location, batch_id - 1)
+    files: dict[int, list[str]] = {}
+    splits = split_inputs(query.plan, query.inputs)
+    for index in splits:
+        files[index] = new_files(location, index, batch_id)
+    row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
+    has_rows = bool(row_inputs) and (
+        now_offsets is None
+        or before is None
+        or any(now_offsets[i] != before[i] for i in row_inputs)
+    )
+    flushes = len(list(checkpoint.control.glob("flush-*")))
+    quiet = {i for i in range(len(query.inputs))
+             if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
+    ordinal = 0 if base is None else base.ordinal + 1
+    told = query.clock.ended(ordinal)
+    ended = {
+        s.name
+        for s in query.plan.sources
+        if final or s.name in told
+        or (s.end_of_stream and s.input in quiet and base is not None)
+    }  # fmt: skip
+    intent = Intent(
+        batch_id,
+        checkpoint.epoch,
+        -1 if base is None else base.batch,
+        ordinal,
+        query.clock.now(ordinal),
+        query.groups,
+        final,
+        flushes,
+        tuple(sorted(ended)),
+        fingerprint(json.dumps(now_offsets, sort_keys=True)),
+        {str(i): [identity(f) for f in names] for i, names in files.items()},
+        _backlog(query, files),
+    )
+    earlier = manifests.read_intent(checkpoint, batch_id)
+    if earlier is not None:
+        intent = _repeat(checkpoint, earlier, intent)
+    if base is not None and base.final and (has_rows or any(files.values())):
+        raise CheckpointError(
+            "STREAM_HAS_ENDED",
+            "this query ran to the end of its streams, but there is new input",
+            hint="start a new checkpointLocation for the new input",
+            location=location,
+        )
+    return intent, has_rows, files
+
+
+def worth_running(
+    query: Query, checkpoint: Checkpoint, intent: Intent, base: Manifest | None, batch: Batch
+) -> bool:
+    """Whether anything can change: new input, a request, or bounds that follow the clock."""
+    location = checkpoint.location
+    now, before = offsets(location, intent.batch), offsets(location, intent.batch - 1)
+    if now is None or before is None or now[:-1] != before[:-1]:
+        return not (base is not None and base.final)
+    if base is not None and base.final:
+        return False
+    if intent.final or batch.flush or owes(query.plan, batch.ledgers):
+        return True
+    progress = new_progress(batch, [])
+    return bool(progress["bounds"] != batch.bounds)
+
+
+def _backlog(query: Query, files: dict[int, list[str]]) -> tuple[str, ...]:
+    """Streams of which more input probably waits: the batch took as many files as it may."""
+    behind = []
+    for source in query.plan.sources:
+        item = query.inputs[source.input]
+        options = {k.lower(): v for k, v in getattr(item, "options", {}).items()}
+        limit = options.get("maxfilespertrigger")
+        if source.replay:
+            continue  # its clock is scripted batch by batch, whatever waits
+        if limit is not None and len(files.get(source.input, [])) >= int(limit):
+            behind.append(source.name)
+    return tuple(behind)
+
+
+def _repeat(checkpoint: Checkpoint, earlier: Intent, fresh: Intent) -> Intent:
+    """The earlier try's decisions, if the input is still the same."""
+    if earlier.offsets != fresh.offsets or earlier.base != fresh.base:
+        raise CheckpointError(
+            "REPLAY_MISMATCH",
+            f"batch {fresh.batch} was tried before with other offsets or on another state",
+            hint="Spark's part of the checkpoint was changed: restore it from a backup",
+            location=checkpoint.location,
+        )
+    for index, names in earlier.files.items():
+        now = {f[0]: f for f in fresh.files.get(index, [])}
+        for name in names:
+            if now.get(name[0]) != name:
+                raise CheckpointError(
+                    "INPUT_CHANGED",
+                    f"file '{name[0]}' changed while its batch was not yet committed",
+                    hint="files of a source must not change once they are there; put it back",
+                    path=name[0],
+                )
+    return Intent(
+        fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
+        earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
+        earlier.backlog,
+    )  # fmt: skip
