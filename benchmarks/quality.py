@@ -1,33 +1,65 @@
-"""Quality targets: sums under error targets, then joins under recall targets; both without Spark, in stream time."""
+"""Quality targets: sums under error targets, then joins under recall targets; both without Spark, in stream time.
+
+``--cases aggregates`` or ``joins`` runs one of them. ``--spark`` measures latency by the clock on Spark instead, ``--cost`` what gathering the statistics costs; both join the
+figures that are there. All of it becomes docs/quality-experiments.md.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
 
-from benchmarks import quality_aggregates, quality_joins
+from benchmarks import quality_aggregates, quality_joins, quality_page, quality_spark
 from benchmarks.quality_data import GENERATORS as AGGREGATES
 from benchmarks.quality_join_data import GENERATORS as JOINS
+from benchmarks.record import RESULTS, file_name, folder, heading, store, written
+
+SEED = 1
+"""No constant was chosen on it."""
+NAME = "quality"
+PAGE = "quality-experiments"
 
 
-def main(options: argparse.Namespace | None = None) -> None:
-    """Run both parts on seed 1, which no constant was chosen on."""
-    quick = bool(options is not None and options.quick)
-    quality_aggregates.main(
-        argparse.Namespace(
-            quick=quick,
-            data=",".join(AGGREGATES),
-            widths="1.0" if quick else ",".join(map(str, quality_aggregates.WIDTHS)),
-            errors="0.01" if quick else ",".join(map(str, quality_aggregates.ERRORS)),
-            seed=1,
-            out="benchmarks/results/quality_aggregates.json",
-        )
-    )
-    quality_joins.main(
-        argparse.Namespace(
-            quick=quick, data=",".join(JOINS), seed=1, out="benchmarks/results/quality_joins.json"
-        )
-    )
+def aggregates(*, quick: bool) -> dict[str, Any]:
+    """Sums under error targets."""
+    widths = (1.0,) if quick else quality_aggregates.WIDTHS
+    errors = (0.01,) if quick else quality_aggregates.ERRORS
+    return quality_aggregates.measured(tuple(AGGREGATES), widths, errors, SEED, quick=quick)
 
 
-if __name__ == "__main__":
-    main()
+def joins(*, quick: bool) -> dict[str, Any]:
+    """Joins under recall targets."""
+    return quality_joins.measured(tuple(JOINS), SEED, quick=quick)
+
+
+PARTS = {"aggregates": aggregates, "joins": joins}
+
+
+def known(*, quick: bool) -> dict[str, Any]:
+    """What was measured before."""
+    path = RESULTS / f"{file_name(NAME, quick=quick)}.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def main(options: argparse.Namespace) -> None:
+    """Measure what was asked for, keep the rest, and write numbers and page."""
+    quick = bool(options.quick)
+    found: dict[str, Any] = {}
+    if options.spark:
+        found["spark"] = quality_spark.latency(Path(options.scratch), quick=quick)
+    if options.cost:
+        found["cost"] = quality_spark.cost(Path(options.scratch), quick=quick)
+    if not (options.spark or options.cost):
+        for name in options.cases.split(",") if options.cases else PARTS:
+            began = time.process_time()
+            part = PARTS[name](quick=quick)
+            found[name] = {**part, "minutes": (time.process_time() - began) / 60}
+    # Another part may have been measured meanwhile.
+    found = {**known(quick=quick), **heading(quick=quick, seed=SEED), **found}
+    store(NAME, found, quick=quick)
+    target = folder(quick=quick) / f"{file_name(PAGE, quick=quick)}.md"
+    target.write_text(quality_page.page(found))
+    written(target)

@@ -1,7 +1,8 @@
 """Streams for aggregates under quality targets: the source's generators, stand-ins for its two data sets, a change of regime.
 
-Times are microseconds, rows in order of arrival. The stand-ins have the rate, the share of late rows, the share of late
-rows right after a late one, and the largest delay of the originals, which are not free to pass on.
+Times are microseconds, rows in order of arrival. The stand-ins have the rate and the largest delay of the originals, which are
+not free to pass on, and about the share of late rows right after a late one; fewer rows are late than there, since one that is
+late by less than the rows around it does not count.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from slackwater.semantics.quality.delays import delays, disorder
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Times and values in order of arrival; ``source`` are the statistics that the source prints, if any."""
+    """Times and values in order of arrival, which is at an even ``rate`` of rows a second."""
 
     name: str
     times: Ints
     values: Floats
-    source: str = ""
+    rate: int = 100
 
     def statistics(self) -> dict[str, float]:
         """What the source's table of data sets has, and quantiles of the delays in seconds."""
@@ -91,7 +92,7 @@ def standin(
     delay[int(0.3 * rows)] = longest
     times = ((clock - np.minimum(delay, longest)) * SECOND).astype(np.int64)
     values = np.abs(5 + 3 * np.sin(clock / 40) + rng.normal(0, 2.0, rows))
-    return Rows(name, times, values)
+    return Rows(name, times, values, rate)
 
 
 def game1(seed: int, seconds: int) -> Rows:

@@ -5,7 +5,7 @@ Times are microseconds. Rows of all streams stand in one order of arrival.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -48,6 +48,16 @@ class JoinData:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def part(self, rows: Ints) -> JoinData:
+        """Some of the rows, in the same order."""
+        return replace(
+            self,
+            stream=self.stream[rows],
+            time=self.time[rows],
+            arrival=self.arrival[rows],
+            keys=tuple(k[rows] for k in self.keys),
+        )
 
 
 def zipf(rng: np.random.Generator, skew: float, ranks: int, n: int) -> Ints:
