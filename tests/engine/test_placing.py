@@ -357,6 +357,24 @@ def test_a_sort_that_comes_back_is_new(run: Any) -> None:
     assert not {k for k, *_ in data[0]} & set(found.got["b"])
 
 
+def test_sorts_that_all_went_and_came_back_are_new(run: Any) -> None:
+    """Before a batch is there without them, what waited for them is stored still, under the bits that they had."""
+    data, found = stream(5, 5), run()
+    two = {"a": Query(25), "b": Query(25, ("v < 60",))}
+    found.restart(two)
+    found.batch(data[0])
+    (store,) = found.stores
+    bounds = {n: e.bound for n, e in found.expected.items()}
+    found.restart({"other": Query(3)})
+    found.restart({"b": two["b"], "a": two["a"]})
+    assert len(found.stores) == 1 and store not in found.stores
+    for name, bound in bounds.items():
+        found.expected[name].bound = bound
+    for rows in data[1:]:
+        found.batch(rows)
+    found.batch([], final=True)
+
+
 @pytest.mark.spec("QD-F18")
 def test_where_rows_wait_next_is_worked_out_while_the_job_runs(
     run: Any, monkeypatch: pytest.MonkeyPatch
@@ -438,3 +456,7 @@ def test_explain_shows_filters_and_where_rows_wait(run: Any) -> None:
     share_ = found.known.selectivity["v % 2 = 0"].value
     assert lines[0] == f"below the rows: 2 -> {ids['all']}, +18 -> {ids['low']}, v % 2 = 0"
     assert f"v % 2 = 0 lets through {share_:.3g}" in lines
+    # A sort that has gone since the last batch is not shown.
+    plan = found.restart({n: q for n, q in QUERIES.items() if n != "low"})
+    text = explain_plan(plan, [SplitInput(None, "in", FIELDS)], statistics=last.statistics)
+    assert ids["even"] in text and ids["low"] not in text

@@ -213,3 +213,16 @@ def build_late(late: str) -> None:
 
     source = Source(FIELDS, (TIME,), "s", 0, (Quality(error=0.1),), late)  # type: ignore[arg-type]
     resolve_source(source)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_row_that_is_ages_late_takes_no_memory_and_a_limit_stays_within_reach(
+    engine: Make, strict: bool
+) -> None:
+    rows = stream(3, 1200)
+    rows[900] = (*rows[900][:2], -(10**13), 1.0)
+    policy = Quality(error=0.05, limit=50, strict=strict)
+    plan = summed(policy, TimeWindow(40, 20, 0, "ts"), order=strict)
+    made = run(engine, plan, rows, even(1200, 6))
+    assert quality(made)[-1]["slack"] == 50
+    assert any(r["ts"] == -(10**13) for r in made.rows("late"))

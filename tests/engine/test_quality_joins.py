@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.engine import manifest as manifests
 from slackwater.engine.plan import Output, Plan, build
 from slackwater.engine.quality import check
 from slackwater.errors import AnalysisError
@@ -187,6 +188,52 @@ def test_results_that_leave_at_once_keep_their_recall_with_less_state(engine: Ma
     known = [next(o["recall"] for o in r["operators"].values() if "recall" in o) for r in ours.records[14:-1]]  # fmt: skip
     assert known[-1]["estimated"] == pytest.approx(recall(ours, true)[-1], abs=0.03)
     assert min(k["estimated"] for k in known) < 1 and min(k["needed"] for k in known) >= 0.95
+
+
+def test_rows_count_in_the_batch_that_brings_them_alone(engine: Make) -> None:
+    """Also if the next batch has none, or none of one stream."""
+    found = engine()
+    found.start(joined(TARGET, ordered=False))
+
+    def past() -> Any:
+        last = manifests.last(found.checkpoint)
+        assert last is not None
+        (known,) = [s["recall"] for s in last.statistics.values() if "recall" in s]
+        return known["past"]
+
+    for rows in batches(3, 4):
+        found.batch(table(rows))
+    before = past()
+    found.batch(flush=True)
+    assert past() == before and sum(sum(rows) for _, rows, _ in before) > 300
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_a_join_goes_by_may_change_with_its_outputs(engine: Make, ordered: bool) -> None:
+    """On one checkpoint: an output in order may come or go, and what one way remembers is not the other's."""
+    found, data = engine(), batches(3, 10)
+    for i, rows in enumerate(data):
+        if i % 5 == 0:
+            if i:
+                found.stop()
+            found.start(joined(TARGET, ordered=ordered == (i < 5)))
+        found.batch(table(rows))
+    assert len(found.records) == len(data)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_rows_without_a_time_may_come_first(engine: Make, ordered: bool) -> None:
+    row = {"k": 1, "ta": None, "tb": None, "n": 1}
+    data = [[row], [{**row, "ta": 5}, {**row, "tb": 6, "n": 2}]]
+    assert [r["y"] for r in run(engine, joined(TARGET, ordered=ordered), data).rows("out")] == [2]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_row_that_is_ages_late_takes_no_memory(engine: Make, ordered: bool) -> None:
+    data = batches(3, 5)
+    data[3].append({"k": 1, "ta": -(10**13), "tb": None, "n": -1})
+    made = run(engine, joined(TARGET, ordered=ordered), data)
+    assert len(made.records) == 6 and slacks(made)[2] < 1000 < slacks(made)[-1]
 
 
 @pytest.mark.parametrize("join", [{"how": "left"}, {"memory": 2000}])

@@ -60,6 +60,16 @@ def test_where_footers_do_not_tell_nothing_is_known(tmp_path: Path) -> None:
     assert time_ranges([other], FIELDS, [Split(str(whole))]) == [None]
 
 
+def test_a_field_of_a_struct_is_not_taken_for_a_column(tmp_path: Path) -> None:
+    inner = pa.array([{"ts": 1}, {"ts": 2}])
+    rows = {"s": inner, "l": pa.array([[{"ts": 3}], []]), "ts": [7, 8], "s.ts": [5, 6]}
+    pq.write_table(pa.table(rows), tmp_path / "1.parquet")
+    splits = [Split(str(tmp_path / "1.parquet"))]
+    dotted = TimeColumn("s.ts", "long", None)
+    fields = (*FIELDS, Field("s.ts", "bigint"))
+    assert time_ranges([TIME, dotted], fields, splits) == [TimeRange(7, 8), None]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_verdict_is_the_same_with_and_without_a_range(seed: int) -> None:
     rng = random.Random(seed)

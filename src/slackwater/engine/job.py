@@ -136,8 +136,9 @@ def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
             for g, route in enumerate(routes(groups))
         )
         found = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
-        while len(_control) >= CONTROL_FRAMES:
-            _control.pop(next(iter(_control)))
+        # Other queries may do the same at this moment, in threads of their own.
+        for old in list(_control)[: max(0, len(_control) + 1 - CONTROL_FRAMES)]:
+            _control.pop(old, None)
         _control[key] = found
     return found
 

@@ -163,9 +163,14 @@ def adapted(
     for source in plan.sources:
         for setting in quality_settings(source):
             summary = progress["summaries"][source.name].get("quality", {})
-            if setting.strict or setting.column not in summary:
-                continue
             state = states[source.name]
+            if setting.strict or setting.column not in summary:
+                known = state["quality"].get(setting.column, {})
+                if "arrived" in known:  # rows of an earlier batch, which counted them
+                    known = {**known, "arrived": _arrived(Gathered())}
+                    quality = {**state["quality"], setting.column: known}
+                    states[source.name] = {**state, "quality": quality}
+                continue
             found = adaptation(plan, source, setting, state["quality"].get(setting.column, {}))
             old = before.get(source.name, {}).get("columns", {}).get(setting.column, {})
             bounds = old.get("bound", START), state["columns"][setting.column]["bound"]

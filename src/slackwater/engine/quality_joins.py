@@ -25,6 +25,7 @@ from slackwater.model.node import Join, Source
 from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
 from slackwater.semantics.join import max_bound, outer_inputs, reaches
+from slackwater.semantics.quality.delays import MAX_BINS
 from slackwater.semantics.quality.join_kept import KeptSlack, lost
 from slackwater.semantics.quality.join_measured import MeasuredSlack
 from slackwater.semantics.quality.join_slack import Emit, RecallTarget, modelled_slack
@@ -248,9 +249,9 @@ def recall_adapted(
             for source, setting in target.streams
             if "adaptation" in (quality := _known(out, source, setting))
         }
-        if len(known) < len(target.streams):
-            continue
         streams = list(known.values())
+        if len(known) < len(target.streams) or all(s.newest is None for s in streams):
+            continue
         recent = max(s.window_largest for s in streams)
         if target.measured:
             slack, memory[target.operator.id] = _measured(
@@ -283,9 +284,10 @@ def _measured(
     streams: Sequence[StreamStatistics],
     found: Sequence[Mapping[str, Any]],
 ) -> tuple[int, dict[str, Any]]:
+    # Other outputs may have come or gone, and with them what the join goes by: then it starts anew.
     state = (
         MeasuredSlack.fresh(target.asked)
-        if before is None
+        if before is None or "lateness" not in before
         else MeasuredSlack.from_json(target.asked, before)
     )
     for task in found:
@@ -347,7 +349,10 @@ def _lost(arrived: Sequence[Any], windows: Sequence[int], i: int, slack: int) ->
     _, granularity, late = arrived
     if not late:
         return 0.0
-    counts = np.zeros(late[-1][0] + 1, np.int64)
+    wide = 1  # as the statistics make their bins
+    while late[-1][0] > wide * MAX_BINS:
+        wide *= 2
+    counts = np.zeros(-(-late[-1][0] // wide) + 1, np.int64)
     for at, n in late:
-        counts[at] = n
-    return lost(counts, windows, i, granularity, slack)
+        counts[-(-at // wide)] += n
+    return lost(counts, windows, i, granularity * wide, slack)

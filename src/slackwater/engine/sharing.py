@@ -70,7 +70,8 @@ def share(plan: Plan, records: Records, last: Manifest | None, *, wanted: bool =
             joining = _joining(plan, members, record, free)
             members += joining
             free = [op for op in free if op not in joining]
-        chosen += [(_name(members), members, None) for members in _alike(plan, free)]
+        for members in _alike(plan, free):
+            chosen.append((_name(members, {name for name, *_ in chosen}, last), members, None))
     shared = plan
     for name, members, record in chosen:
         shared = _with_store(shared, name, members, record)
@@ -180,10 +181,16 @@ def _producer(plan: Plan, path: Path) -> Any:
     return replace(node, name="", policies=(), twin="")
 
 
-def _name(members: Sequence[Operator]) -> str:
+def _name(members: Sequence[Operator], taken: set[str], last: Manifest | None) -> str:
+    """A name for a new store: of none that is there, and of none that was and has left state, which means something else."""
     kind = "sorts" if isinstance(members[0].node, Sort) else "panes"
     text = " ".join(sorted(op.id for op in members))
-    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    first = name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    number = 1
+    while name in taken or holds_state(name, last):
+        number += 1
+        name = f"{first}-{number}"
+    return name
 
 
 def _with_store(plan: Plan, name: str, members: Sequence[Operator], record: Record | None) -> Plan:

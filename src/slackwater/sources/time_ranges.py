@@ -55,7 +55,9 @@ def _range(
 
 def _groups(footer: pq.FileMetaData, name: str, split: Split) -> list[TimeRange | None]:
     """The ranges of the row groups that a split touches."""
-    column = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == name)
+    columns = [i for i in range(footer.num_columns) if footer.schema.column(i).path == name]
+    if len(columns) != 1:  # a field of a struct may have a path that is another column's name
+        return [None]
     found: list[TimeRange | None] = []
     row = 0
     for i in range(footer.num_row_groups):
@@ -63,7 +65,7 @@ def _groups(footer: pq.FileMetaData, name: str, split: Split) -> list[TimeRange 
         first, row = row, row + group.num_rows
         if group.num_rows == 0 or row <= split.first or 0 <= split.end <= first:
             continue
-        told = group.column(column).statistics
+        told = group.column(columns[0]).statistics
         usable = (
             told is not None and told.has_min_max and told.physical_type == "INT64"
             and told.has_null_count and told.null_count == 0

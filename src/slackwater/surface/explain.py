@@ -123,7 +123,7 @@ def _chain(plan: Plan, operator: Any, known: Mapping[str, Any]) -> list[str]:
     found = Waiting.from_json(known["waiting"]) if "waiting" in known else None
     slack: dict[str, int | None] = {n: fixed_slack(plan, n) for n in operator.producers}
     if found is not None:
-        slack.update({n: k for n, k in found.reports.current.items() if slack.get(n) is None})
+        slack.update({n: found.reports.current.get(n) for n, k in slack.items() if k is None})
     sure = {n: k for n, k in slack.items() if k is not None}
     if len(sure) < len(operator.producers):
         return [f"read by {n}" for n in operator.producers]

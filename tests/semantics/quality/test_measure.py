@@ -42,6 +42,14 @@ def test_rows_are_received_by_open_windows_and_missed_by_closed_ones(
     assert found == {wid: tuple(n) for wid, n in sorted(wanted.items())}
 
 
+def test_a_row_that_is_years_late_needs_no_room_for_the_windows_between() -> None:
+    w, now = TimeWindow(1_000_000, 500_000, 0, "t"), 1_800_000_000_000_000
+    rows = np.array([now - 1, 7, now - 1_000_000, now - 1], np.int64)
+    late = now // 500_000 - 3
+    found = tally(rows, late + 1, w)
+    assert found == {0: (0, 1), 1: (0, 1), late + 1: (0, 1), late + 2: (3, 0), late + 3: (2, 0)}
+
+
 @pytest.mark.spec("QD-D7", "QD-D8", "QD-D9")
 def test_coverage_is_one_when_a_window_closes_and_falls_as_late_rows_come() -> None:
     w = TimeWindow(10, 10, 0, "t")

@@ -108,3 +108,12 @@ def test_estimates_can_be_corrected_by_past_errors_instead() -> None:
         judge(found[how], times, [Feed(np.ones(4_000, bool), [])], START)
     assert found["off"].states[0].bias == 0
     assert abs(found["bias"].states[0].bias) > 1e-4
+
+
+def test_a_row_that_is_years_late_is_told_from_others() -> None:
+    w, now = TimeWindow(1_000_000, 500_000, 0, "t"), 1_800_000_000_000_000
+    times = np.array([7, now - 3_000_000, now - 5_000_000], np.int64)
+    whole = Late.of(times, np.full(3, now), [], w, 1_000)
+    parts = [Late.of(times[i : i + 1], np.full(1, now), [], w, 1_000) for i in range(3)]
+    assert whole == merged_late(parts)
+    assert len(whole.late) == 6 and max(b for _, b in whole.late) > 10**12

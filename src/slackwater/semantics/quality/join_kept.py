@@ -92,6 +92,7 @@ class KeptSlack:
 
     @classmethod
     def from_json(cls, target: RecallTarget, json: Mapping[str, Any]) -> KeptSlack:
-        """The inverse of `to_json`."""
-        own = {k: v for k, v in json.items() if k != "past"}
+        """The inverse of `to_json`; of a join that went by something else so far, what there is in common."""
+        names = ("slack", "first", "needed", "expected", "estimated")
+        own = {k: json[k] for k in names if k in json}
         return cls(target, **own, past=[(k, list(r), list(g)) for k, r, g in json.get("past", ())])

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from slackwater.semantics.quality.controller import JOIN_WEIGHTS, Controller
-from slackwater.semantics.quality.delays import Floats, Ints
+from slackwater.semantics.quality.delays import MAX_BINS, Floats, Ints
 from slackwater.semantics.quality.join_profile import Maps
 from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.recall import (
@@ -93,7 +93,10 @@ def modelled_slack(
     ``largest`` is the largest delay in the statistics' windows, ``past`` how long the past is that they speak of;
     ``recall`` what the time to come needs, if not just what was asked.
     """
-    slacks = candidates(largest, target.granularity, target.limit)
+    step = target.granularity
+    while min(largest, largest if target.limit is None else target.limit) > step * MAX_BINS:
+        step *= 2
+    slacks = candidates(largest, step, target.limit)
     needed = target.recall if recall is None else recall
     if target.emit == "immediate":
         curve = immediate_recall(streams, slacks)

@@ -21,6 +21,8 @@ PIECES = 8
 """Of windows that overlap more often than this, only every few are counted."""
 MOST = 1024
 """Windows with counters at the most; the oldest go first."""
+SPARSE = 1 << 16
+"""Places without a row that are worth no thought; a row that is years late would make billions of them."""
 
 Tally = Mapping[int, tuple[int, int]]
 """Rows received and missed by window id."""
@@ -47,10 +49,24 @@ def tally(times: Ints, closed: Ints | int, window: TimeWindow) -> dict[int, tupl
     split = np.clip(np.asarray(closed) // step + 1, first, last + 1)
     size = top - base + 2
     some = last >= first
+    if size > SPARSE + 4 * int((last - first + 1)[some].sum()):
+        at, places = spread(first, last + 1)
+        wids, of = np.unique(places, return_inverse=True)
+        missing = np.bincount(of, places < split[at]).astype(np.int64).tolist()
+        every = np.bincount(of).tolist()
+        pairs = zip((wids * step).tolist(), every, missing, strict=True)
+        return {wid: (n - m, m) for wid, n, m in pairs}
     received = _cover(split[some] - base, last[some] + 1 - base, size)
     missed = _cover(first[some] - base, split[some] - base, size)
     found = np.flatnonzero(received + missed)
     return {int((at + base) * step): (int(received[at]), int(missed[at])) for at in found}
+
+
+def spread(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    """All numbers in [start, stop) of each pair, and the pair that each is of."""
+    sizes = np.maximum(stops - starts, 0)
+    at = np.repeat(np.arange(len(sizes)), sizes)
+    return at, np.arange(len(at)) - np.repeat(np.cumsum(sizes) - sizes - starts, sizes)
 
 
 def _cover(starts: Ints, stops: Ints, size: int) -> Ints:

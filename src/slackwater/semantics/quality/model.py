@@ -111,6 +111,8 @@ def edge_coverages(counts: Ints, rows: float, width: int, granularity: int, slac
 def candidates(largest: int, granularity: int, most: int | None = None) -> Ints:
     """The slacks to try: multiples of the granularity, up to the first that is at least the largest delay."""
     stop = -(-largest // granularity)
+    if most is not None and most < min(largest, granularity):
+        return np.array([0, most])  # bins have grown beyond it, with delays
     if most is not None:
         stop = min(stop, most // granularity)
     return np.arange(stop + 1, dtype=np.int64) * granularity

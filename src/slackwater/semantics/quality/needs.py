@@ -21,7 +21,7 @@ import numpy as np
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.delays import Floats, Ints, bins
-from slackwater.semantics.quality.measure import stride
+from slackwater.semantics.quality.measure import spread, stride
 from slackwater.semantics.quality.threshold import Asked
 from slackwater.semantics.window_ids import wid_range
 
@@ -61,7 +61,7 @@ class Late:
         # Rows that belong to the same windows are summed up first, so that only few sums go to several windows.
         room = int((last - first).max()) + 2
         alike, sums = _summed(first * room + (last - first + 1), columns)
-        at, places = _spread(alike // room, alike // room + alike % room)
+        at, places = spread(alike // room, alike // room + alike % room)
         totals: dict[int, Sums] = {}
         _collect(totals, places * step, [c[at] for c in sums])
         # The windows of a row that had ended before it came are the first ones.
@@ -70,15 +70,20 @@ class Late:
         behind = np.flatnonzero(ended > first)
         late: dict[tuple[int, int], Sums] = {}
         for some in np.array_split(behind, 1 + len(behind) * room // PAIRS):
-            at, places = _spread(first[some], ended[some])
+            at, places = spread(first[some], ended[some])
             at, wids = some[at], places * step
             after = bins(clocks[at] - (w.origin + (wids + 1) * w.slide) + 1, granularity)
-            # A pair of window and bin as one number.
-            many = int(after.max(initial=0)) + 1
+            # A pair of window and bin as one number, by their places where a row is too late for their product.
+            many, low = int(after.max(initial=0)) + 1, int(wids.min(initial=0))
+            known: Ints | None = None
+            if (int(wids.max(initial=0)) - low + 1) * many >= 1 << 62:
+                known, after = np.unique(after, return_inverse=True)
+                many = len(known)
             found: dict[int, Sums] = {}
-            _collect(found, wids * many + after, [c[at] for c in columns])
+            _collect(found, (wids - low) * many + after, [c[at] for c in columns])
             for code, one in found.items():
-                _plus(late, (code // many, code % many), one)
+                place = code % many if known is None else int(known[code % many])
+                _plus(late, (code // many + low, place), one)
         return cls(totals, late)
 
     def to_json(self) -> list[Any]:
@@ -90,13 +95,6 @@ class Late:
     def from_json(cls, json: Sequence[Any]) -> Late:
         """The inverse of `to_json`."""
         return cls(dict(json[0]), {(w, b): s for w, b, s in json[1]})
-
-
-def _spread(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
-    """All numbers in [start, stop) of each pair, and the pair that each is of."""
-    sizes = np.maximum(stops - starts, 0)
-    at = np.repeat(np.arange(len(sizes)), sizes)
-    return at, np.arange(len(at)) - np.repeat(np.cumsum(sizes) - sizes - starts, sizes)
 
 
 def _totals(places: Ints, values: Floats) -> Floats:

@@ -21,7 +21,6 @@ from slackwater.semantics.quality.delays import (
     Floats,
     Ints,
     bins,
-    coarser,
     delays,
     disorder,
 )
@@ -178,23 +177,26 @@ class StreamStatistics:
         if bag.newest is None:
             return
         self.window.note(bag.largest)
-        dense = np.zeros(max(bag.counts, default=0) + 1, np.int64)
-        dense[list(bag.counts)] = list(bag.counts.values())
-        dense[0] = bag.rows - bag.late
         g = bag.granularity
+        at = np.array(list(bag.counts), np.int64)
+        counts = np.array(list(bag.counts.values()), np.int64)
+        # Into wider bins at once: one row that is years late would need billions of narrow ones.
+        wide = -(-at // (self.window.granularity // g))
+        dense = np.zeros(int(wide.max(initial=0)) + 1, np.int64)
+        np.add.at(dense, wide, counts)
+        dense[0] = bag.rows - bag.late
         block = Block(
             bag.rows,
             bag.delays * g,
             max(0.0, (bag.squares - bag.delays * bag.delays / bag.rows) * g * g),
-            coarser(dense, self.window.granularity // g),
+            dense,
             bag.newest if self.newest is None else self.newest,
             bag.sync,
             0 if self.newest is None else 1,
         )
         self.window.add_block(block, bag.largest)
         self.disorder = self.disorder.plus(Disorder(bag.rows, bag.late, 0))
-        at = np.arange(1, len(dense))
-        self.sketch.add_counts(at * g, dense[1:])
+        self.sketch.add_counts(at * g, counts)
         self.newest = max(bag.newest, bag.newest if self.newest is None else self.newest)
 
     # ---- what is known ----
