@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from slackwater.engine.reserved import check_reserved
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.by_tuple import hidden
@@ -216,6 +217,7 @@ def build(
 ) -> Plan:
     """Lay a query out on levels and paths."""
     nodes = topological([o.node for o in outputs])
+    check_reserved(nodes)
     names: list[str] = []
     by_id: dict[int, str] = {}
     counts: dict[str, int] = {}
