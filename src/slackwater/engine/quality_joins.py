@@ -25,7 +25,7 @@ from slackwater.model.node import Join, Source
 from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
 from slackwater.semantics.join import max_bound, outer_inputs, reaches
-from slackwater.semantics.quality.delays import MAX_BINS
+from slackwater.semantics.quality.delays import dense
 from slackwater.semantics.quality.join_kept import KeptSlack, lost
 from slackwater.semantics.quality.join_measured import MeasuredSlack
 from slackwater.semantics.quality.join_slack import Emit, RecallTarget, modelled_slack
@@ -349,10 +349,5 @@ def _lost(arrived: Sequence[Any], windows: Sequence[int], i: int, slack: int) ->
     _, granularity, late = arrived
     if not late:
         return 0.0
-    wide = 1  # as the statistics make their bins
-    while late[-1][0] > wide * MAX_BINS:
-        wide *= 2
-    counts = np.zeros(-(-late[-1][0] // wide) + 1, np.int64)
-    for at, n in late:
-        counts[-(-at // wide)] += n
-    return lost(counts, windows, i, granularity * wide, slack)
+    counts, factor = dense(late)
+    return lost(counts, windows, i, granularity * factor, slack)

@@ -6,7 +6,7 @@ the row itself has moved first: a row in order has delay 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,21 @@ def bins(delays: Ints, granularity: int) -> Ints:
 def histogram(delays: Ints, granularity: int) -> Ints:
     """How many delays lie in each bin; no zeros at the end."""
     return np.bincount(bins(delays, granularity)).astype(np.int64)
+
+
+def dense(bins: Sequence[tuple[int, int]]) -> tuple[Ints, int]:
+    """A histogram from pairs of bin and number, in order of bins; the second is how many times wider its bins are.
+
+    >>> dense([(0, 5), (3, 2)])[0].tolist()
+    [5, 0, 0, 2]
+    """
+    last, factor = bins[-1][0], 1
+    while last > factor * MAX_BINS:
+        factor *= 2
+    counts = np.zeros(-(-last // factor) + 1, np.int64)
+    for at, n in bins:
+        counts[-(-at // factor)] += n
+    return counts, factor
 
 
 def coarser(counts: Ints, factor: int) -> Ints:

@@ -1,0 +1,50 @@
+"""Queries write Spark's logs without a process for each file, unless the user has chosen a way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import slackwater as sw
+from slackwater.engine.spark_logs import KEY, MANAGER, quick_logs
+from tests.surface.helpers import at, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_manager_is_there_while_a_query_starts_and_only_then(spark: SparkSession) -> None:
+    with quick_logs(spark):
+        assert (spark.conf.get(KEY, None) or "").endswith(MANAGER)
+    assert spark.conf.get(KEY, None) is None
+
+
+def test_a_choice_of_the_user_stays(spark: SparkSession) -> None:
+    spark.conf.set(KEY, "mine")
+    try:
+        with quick_logs(spark):
+            assert spark.conf.get(KEY) == "mine"
+        assert spark.conf.get(KEY) == "mine"
+    finally:
+        spark.conf.unset(KEY)
+
+
+def test_a_query_starts_in_that_context(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    started, seen = DataStreamWriter.start, []
+
+    def start(self: Any, *args: Any, **named: Any) -> Any:
+        seen.append(spark.conf.get(KEY, None))
+        return started(self, *args, **named)
+
+    monkeypatch.setattr(DataStreamWriter, "start", start)
+    rows = sw.replay(spark, [[(at(0),)]], "ts timestamp")
+    run(sw.stream(rows, time="ts", progress=sw.Ordered()), tmp_path / "ck")
+    assert seen and all(name is not None and name.endswith(MANAGER) for name in seen)
