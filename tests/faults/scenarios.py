@@ -138,6 +138,7 @@ class Scenario:
             name=source.name,
             progress=source.policies[0],
             late=source.late,
+            order=list(source.order) or None,
         )
 
     def _clock(self) -> ManualClock:
