@@ -118,10 +118,10 @@ def kept() -> dict[str, Kept]:
 
 def _ordered(seed: int) -> list[list[list[Any]]]:
     """Rows whose ids rise in order of arrival, none of them twice."""
-    seen: set[int] = set()
     batches = []
     for batch in rows(seed, late=False):
-        batches.append([r for r in sorted(batch) if not (r[0] in seen or seen.add(r[0]))])  # type: ignore[func-returns-value]
+        once = {r[0]: r for r in batch}
+        batches.append([once[i] for i in sorted(once)])
     return batches
 
 
