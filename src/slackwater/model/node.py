@@ -45,7 +45,8 @@ class Source(Node):
 
     ``policies`` go with ``times`` one by one. ``order`` gives arrival order, ``partition`` the source's
     partition; ``partitions`` is how many must speak first, or their names. ``twin`` is the stream that this one differs
-    from in its policies alone: a consumer of that stream has a slack of its own.
+    from in its policies alone: a consumer of that stream has a slack of its own. ``moved_from`` is where the
+    directory of its files was before.
     """
 
     name: str = ""
@@ -58,6 +59,7 @@ class Source(Node):
     end_of_stream: bool = False
     replay: bool = False
     twin: str = ""
+    moved_from: str | None = None
 
     @property
     def given_name(self) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.inputs import Input
 from slackwater.engine.manifest import Manifest
+from slackwater.engine.moving import Reading, open_directories
 from slackwater.engine.plan import Plan
 from slackwater.engine.sharing import Record, records
 from slackwater.engine.statistics import holds_state
-from slackwater.errors import CheckpointError
+from slackwater.errors import AnalysisError, CheckpointError
 from slackwater.model.render import describe
+from slackwater.sources.directories import file_sources
 
 
 def stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
@@ -76,3 +80,27 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
         plans = {**stored["plans"], **plans}
         checkpoint.update_query({**stored, "outputs": trees, "plans": plans, "stores": stores})
     return str(stored["id"])
+
+
+def open_sources(checkpoint: Checkpoint, plan: Plan, inputs: Sequence[Input]) -> None:
+    """Compare the directories that the query reads with those that the checkpoint has read; take what moved."""
+    readings = []
+    for source in file_sources(inputs):
+        streams = [s for s in plan.sources if s.input in source.inputs]
+        names = ", ".join(sorted({repr(s.given_name) for s in streams}))
+        before = sorted({s.moved_from for s in streams if s.moved_from is not None})
+        if len(before) > 1:
+            raise AnalysisError(
+                "BAD_OPTION",
+                f"streams {names} read one input, '{source.directory.path}', but movedFrom says "
+                + " and ".join(f"'{b}'" for b in before),
+                hint="give the same movedFrom to each, or to one of them",
+                path=source.directory.path,
+            )
+        readings.append(
+            Reading(
+                source.number, source.inputs, names, source.directory.path,
+                before[0] if before else None, source.directory.pattern,
+            )
+        )  # fmt: skip
+    open_directories(checkpoint, readings)

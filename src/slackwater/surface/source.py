@@ -14,6 +14,7 @@ from slackwater.model.policy import BoundedRows, MaxDelay, Policy, Punctuated
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, parse_duration
 from slackwater.semantics.settings import resolve_source
+from slackwater.sources.directories import directories_of, resolved
 from slackwater.surface.stream import Stream
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def stream(
     partitions: int | Sequence[str] | None = None,
     timeUnit: str | None = None,
     endOfStream: bool = False,
+    movedFrom: str | None = None,
 ) -> Stream:
     """A stream over a streaming DataFrame or a split source (``sw.readStream(...)``).
 
@@ -62,6 +64,9 @@ def stream(
         For an integer time column: what one unit is, e.g. ``"second"``; needed where clocks matter.
     endOfStream
         This stream ends when the input that is there has been read (a backfill beside a live stream).
+    movedFrom
+        Where the directory of this stream's files was when the checkpoint read it last; files that were read are known by
+        their path below it. May stay on later starts.
 
     Examples
     --------
@@ -91,6 +96,7 @@ def stream(
         partitions=_partitions(partition, partitions),
         end_of_stream=endOfStream,
         replay=item.replay,
+        moved_from=_moved_from(item, movedFrom),
     )
     _check_policies(source, fields)
     resolve_source(source)
@@ -114,6 +120,28 @@ def _input(df: Any) -> tuple[Input, SparkSession]:
         )
     text = df._jdf.queryExecution().logical().toString() if hasattr(df, "_jdf") else ""
     return FrameInput(df, REPLAY_MARK in text), df.sparkSession
+
+
+def _moved_from(item: Input, path: Any) -> str | None:
+    if path is None:
+        return None
+    if not isinstance(path, str) or not path.strip():
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"movedFrom={path!r} is not a directory's path",
+            hint="give the path that the stream was read from before, as a text",
+        )
+    directories = directories_of(item)
+    if not directories or any(d.pattern for d in directories):
+        pattern = next((d.path for d in directories if d.pattern), None)
+        reads = "no files" if pattern is None else f"the pattern '{pattern}'"
+        raise AnalysisError(
+            "NO_DIRECTORY",
+            f"movedFrom='{path}' says where a directory of files was, but this stream reads {reads}",
+            hint="leave movedFrom out",
+            path=path,
+        )
+    return resolved(item, path)
 
 
 def _policies(time: Any, progress: Any) -> dict[str, Policy]:

@@ -16,6 +16,7 @@ from slackwater.engine.clock import Clock, NoClock, SystemClock
 from slackwater.engine.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.inputs import Input, united
 from slackwater.engine.loop import Loop, Query
+from slackwater.engine.moving import resume
 from slackwater.engine.plan import Output, Plan, build, renumber
 from slackwater.engine.quality import check as check_quality
 from slackwater.engine.sharing import share
@@ -25,7 +26,7 @@ from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.sinks.base import Sink
 from slackwater.surface.explain import explain_plan
-from slackwater.surface.opening import open_query, stored_plans, stored_stores
+from slackwater.surface.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.surface.options import (
     check_names,
     check_trigger,
@@ -150,10 +151,12 @@ class _Group:
         """Open the checkpoint and the sinks for a plan."""
         writers, merged = list(self.writers.values()), self.options
         spark = writers[0]._stream._spark
+        resume(checkpoint)
         last = manifests.last(checkpoint)
         plan = settled(plan, _window_plan(merged), stored_plans(checkpoint), last)
         plan = share(plan, stored_stores(checkpoint), last, wanted=_shares(merged, self.settings))
         query_id = open_query(checkpoint, plan, last)
+        open_sources(checkpoint, plan, inputs)
         for sink in sinks.values():
             sink.open(spark, checkpoint, query_id)
         query = Query(
