@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slackwater.errors import SetupError
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 JAVA_NEEDED = 17
 # When a query is stopped, Spark matches its error text with a pattern that recurses for each letter.
 JAVA_OPTIONS = "-Xss4m"
+LOOPBACK = "127.0.0.1"
+# The second is the first's by default; a local-cluster has executors that are no part of the driver.
+_ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
+_LOCAL = re.compile(r"local(\[.*\])?", re.IGNORECASE)
 
 
 def session(
@@ -40,12 +45,16 @@ def session(
     conf
         Further Spark settings; they win over ours.
 
+    On a ``local`` master nothing listens on an address that other machines can reach, unless ``conf`` says
+    ``spark.driver.host`` or ``spark.driver.bindAddress``.
+
     Examples
     --------
     >>> spark = session(cores=2, memory="2g")        # doctest: +SKIP
     """
     check_java()
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SetupError(
@@ -56,8 +65,10 @@ def session(
     # Workers must run the interpreter that has our packages, not the first python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     count = cores or os.cpu_count() or 2
+    given = conf or {}
+    master = given.get("spark.master", f"local[{cores or '*'}]")
     settings = {
-        "spark.master": f"local[{cores or '*'}]",
+        "spark.master": master,
         "spark.app.name": app,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -70,12 +81,24 @@ def session(
         # Over TCP a Python task of a small batch waits 40 ms for an acknowledgement that the system delays.
         "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
         **({"spark.driver.memory": memory} if memory else {}),
-        **(conf or {}),
+        **_addresses(master, given, running=SparkContext._active_spark_context is not None),
+        **given,
     }
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _addresses(master: str, given: Mapping[str, str], *, running: bool) -> dict[str, str]:
+    """Where the driver listens: on a local master only this machine talks to it.
+
+    Not if the user chose an address, nor in a session that runs already, whose sockets are open.
+    PySpark itself talks to the JVM over 127.0.0.1, so that this address is there.
+    """
+    if running or not _LOCAL.fullmatch(master) or any(k in given for k in _ADDRESSES):
+        return {}
+    return dict.fromkeys(_ADDRESSES, LOOPBACK)
 
 
 def check_java() -> None:

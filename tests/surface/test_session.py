@@ -1,0 +1,78 @@
+"""The session that ``sw.session`` makes: who can talk to it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import slackwater as sw
+from slackwater.surface.session import _addresses
+
+BOTH = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,4]", "LOCAL[*]"])
+def test_a_local_session_is_bound_to_loopback_unless_conf_says_otherwise(master: str):
+    assert _addresses(master, {}, running=False) == BOTH
+    for key in BOTH:
+        assert _addresses(master, {key: "10.0.0.1"}, running=False) == {}
+    assert _addresses(master, {}, running=True) == {}
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://h", "local-cluster[2,1,1024]"])
+def test_with_another_master_nothing_changes(master: str):
+    assert _addresses(master, {}, running=False) == {}
+
+
+class Builder:
+    """Notes the settings of the session that it is asked for."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+
+    def config(self, key: str, value: str) -> Builder:
+        self.settings[key] = value
+        return self
+
+    def getOrCreate(self) -> Builder:
+        return self
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("conf", [{}, {"spark.driver.host": "h"}, {"spark.master": "yarn"}])
+def test_only_a_new_local_session_is_bound(
+    running: bool, conf: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    pyspark = pytest.importorskip("pyspark")
+    builder = Builder()
+    monkeypatch.setattr(pyspark.sql.SparkSession, "builder", builder)
+    context = object() if running else None
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", context)
+    sw.session(conf=conf)
+    addresses = {k: v for k, v in builder.settings.items() if k in BOTH}
+    if running or conf:
+        assert addresses == {k: v for k, v in conf.items() if k in BOTH}
+    else:
+        assert addresses == BOTH
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="sockets are looked up in /proc")
+def test_nothing_listens_for_other_machines():
+    root = Path(__file__).parents[2]
+    # SPARK_LOCAL_IP says where Spark would listen by itself.
+    environment = {**os.environ, "SPARK_LOCAL_IP": "0.0.0.0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.surface.listening", "{}"],
+        cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    addresses = json.loads(done.stdout.splitlines()[0])
+    assert addresses and all(ipaddress.ip_address(a).is_loopback for a in addresses)
