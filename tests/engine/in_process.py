@@ -95,7 +95,7 @@ class Engine:
         settings: Settings = Settings(),  # noqa: B008
     ) -> None:
         """Start, as a new process would."""
-        self.checkpoint = Checkpoint(str(self.folder / "ck"))
+        self.checkpoint = Checkpoint(str(self.folder / "ck"), settings.rights)
         self.checkpoint.acquire()
         sinks: dict[str, Sink] = {}
         for o in plan.outputs:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
+from slackwater.engine.files import OWNER, UMASK, Rights
 from slackwater.engine.manifest import Run
 from slackwater.engine.plan import Plan
 from slackwater.semantics.bounds import START
@@ -13,15 +14,19 @@ from slackwater.semantics.bounds import START
 
 @dataclass(frozen=True)
 class Staging:
-    """Where the tasks put an output's files: ``folder``, cut by the columns ``partition_by``."""
+    """Where the tasks put an output's files: ``folder``, cut by the columns ``partition_by``.
+
+    ``rights`` are those of the files: a sink's own, or the checkpoint's.
+    """
 
     folder: str
     partition_by: tuple[str, ...] = ()
+    rights: Rights = UMASK
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Knobs of a query that tasks need; none changes a result."""
+    """Knobs of a query that tasks need; none changes a result. ``rights`` are those of the checkpoint's files."""
 
     memory: str = "1GB"
     compact_runs: int = 8
@@ -32,6 +37,7 @@ class Settings:
     low_table: int = 0
     low_flush: int = 0
     low_probe: bool = False
+    rights: Rights = OWNER
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.engine import failpoints
-from slackwater.engine.files import seal, unseal, write_new, write_replace
+from slackwater.engine.files import (
+    OWNER,
+    UMASK,
+    Rights,
+    make_folders,
+    seal,
+    unseal,
+    write_new,
+    write_replace,
+)
 from slackwater.errors import CheckpointError
 
 FORMAT = 1
@@ -24,13 +33,15 @@ FORMAT = 1
 class Checkpoint:
     """Paths below ``<checkpointLocation>/slackwater`` and the lock on them.
 
-    Spark keeps its own ``offsets``, ``commits`` and ``sources`` beside it.
+    Spark keeps its own ``offsets``, ``commits`` and ``sources`` beside it. ``rights`` are those of files and
+    folders that are made.
     """
 
-    def __init__(self, location: str):
+    def __init__(self, location: str, rights: Rights = OWNER):
         # The JVM has a working directory of its own: a relative path would mean two places.
         self.location = Path(location).absolute()
         self.root = self.location / "slackwater"
+        self.rights = rights
         self.epoch = -1
         self._lock: int | None = None
 
@@ -73,12 +84,13 @@ class Checkpoint:
     # ---- lock and epoch ----
     def acquire(self) -> None:
         """Take the lock and a new epoch, or say who seems to hold it."""
+        make_folders(self.location.parent, UMASK)
         for folder in (
             self.root, self.intents, self.manifests, self.runs, self.outputs,
             self.published, self.control, self.epochs,
         ):  # fmt: skip
-            folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            make_folders(folder, self.rights)
+        fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, self.rights.file)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -98,7 +110,7 @@ class Checkpoint:
 
     def _take_epoch(self) -> None:
         epoch = self._highest_epoch() + 1
-        write_new(self.epochs / f"{epoch:08d}", str(os.getpid()).encode())
+        write_new(self.epochs / f"{epoch:08d}", str(os.getpid()).encode(), self.rights)
         self.epoch = epoch
         failpoints.hit("epoch.written")
 
@@ -107,7 +119,7 @@ class Checkpoint:
 
         Whoever still commits through this object is refused.
         """
-        taken = Checkpoint(str(self.location))
+        taken = Checkpoint(str(self.location), self.rights)
         taken._lock, self._lock = self._lock, None
         taken._take_epoch()
         return taken
@@ -156,10 +168,10 @@ class Checkpoint:
                 location=self.location,
             )
         stored = {"format": FORMAT, "id": str(uuid.uuid4()), **description}
-        write_replace(path, seal(stored))
+        write_replace(path, seal(stored), self.rights)
         failpoints.hit("query.written")
         return stored
 
     def update_query(self, stored: dict[str, Any]) -> None:
         """Replace the stored description (what may change on a restart changed)."""
-        write_replace(self.root / "query.json", seal(stored))
+        write_replace(self.root / "query.json", seal(stored), self.rights)

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine import failpoints
-from slackwater.engine.batch import Batch
+from slackwater.engine.batch import Batch, Staging
+from slackwater.engine.files import make_file, make_folders
 from slackwater.engine.join_rows import InputRows, plain_time
 from slackwater.engine.manifest import OutputFile
 from slackwater.engine.partition_dirs import partition_tables
@@ -251,15 +252,16 @@ class Delivery:
                 continue
             whole = pa.concat_tables(tables)
             for directory, part in partition_tables(whole, staging.partition_by):
-                self.files.setdefault(name, []).append(self._write(staging.folder, directory, part))
+                self.files.setdefault(name, []).append(self._write(staging, directory, part))
         self._pending.clear()
         self._pending_bytes = 0
 
-    def _write(self, folder: str, directory: str, table: pa.Table) -> OutputFile:
+    def _write(self, staging: Staging, directory: str, table: pa.Table) -> OutputFile:
         failpoints.hit("task.output.before", self.batch.failpoints)
         name = f"{self.batch.prefix('part')}-{self.task}-{os.urandom(4).hex()}.parquet"
-        path = FilePath(folder) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = FilePath(staging.folder) / name
+        make_folders(path.parent, staging.rights)
+        make_file(path, staging.rights)
         pq.write_table(
             table,
             path,

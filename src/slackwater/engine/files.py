@@ -5,36 +5,66 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slackwater.errors import CheckpointError
 
 
-def write_new(path: Path, data: bytes) -> None:
+@dataclass(frozen=True)
+class Rights:
+    """Modes of files and folders that are made; the process's umask takes away from them, as always."""
+
+    file: int
+    folder: int
+
+
+OWNER = Rights(0o600, 0o700)
+"""For the owner alone: checkpoints and scratch."""
+
+UMASK = Rights(0o666, 0o777)
+"""As the user's umask says: output."""
+
+
+def make_folders(path: Path, rights: Rights) -> None:
+    """Make a folder and those above it that are missing; folders that exist keep their rights."""
+    if path.is_dir():
+        return
+    make_folders(path.parent, rights)
+    path.mkdir(rights.folder, exist_ok=True)
+
+
+def make_file(path: Path, rights: Rights) -> None:
+    """Make an empty file, for a writer that knows no modes; one that exists is left as it is."""
+    path.touch(rights.file)
+
+
+def write_new(path: Path, data: bytes, rights: Rights = OWNER) -> None:
     """Make a file appear with all its content, or raise FileExistsError; never replaces.
 
     The commit is a hard link, which fails when the name is taken: two writers cannot both win.
     """
     temp = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
-        _write_synced(temp, data)
+        write_synced(temp, data, rights)
         os.link(temp, path)
     finally:
         temp.unlink(missing_ok=True)
     sync_dir(path.parent)
 
 
-def write_replace(path: Path, data: bytes) -> None:
+def write_replace(path: Path, data: bytes, rights: Rights = OWNER) -> None:
     """Make a file appear with all its content, replacing an older one."""
     temp = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    _write_synced(temp, data)
+    write_synced(temp, data, rights)
     os.replace(temp, path)
     sync_dir(path.parent)
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as out:
+def write_synced(path: Path, data: Any, rights: Rights) -> None:
+    """Write a file of bytes, and wait until they are on disk."""
+    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, rights.file)) as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())

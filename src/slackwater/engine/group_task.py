@@ -208,9 +208,7 @@ def _advance(
         rows = step.kept.get(part)
         if rows is not None and rows.num_rows:
             prefix = f"{batch.prefix(operator.id)}-g{group}"
-            kept.append(
-                write_run(batch.run_folder, prefix, rows, shape.order, batch.failpoints, part)
-            )
+            kept.append(_written(batch, prefix, rows, shape.order, part))
         if len(kept) > batch.settings.compact_runs:
             most = batch.settings.compact_rows
             if step.compact_rows is not None:
@@ -288,5 +286,10 @@ def _compact(
     rest = [r for r in runs if r not in chosen]
     if rows.num_rows:
         prefix = f"{batch.prefix(operator.id)}-g{group}c"
-        rest.append(write_run(batch.run_folder, prefix, rows, shape.order, batch.failpoints, part))
+        rest.append(_written(batch, prefix, rows, shape.order, part))
     return rest, len(chosen)
+
+
+def _written(batch: Batch, prefix: str, rows: pa.Table, order: str, part: str) -> Run:
+    rights = batch.settings.rights
+    return write_run(batch.run_folder, prefix, rows, order, batch.failpoints, part, rights)

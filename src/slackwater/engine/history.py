@@ -13,6 +13,7 @@ from typing import Any
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.files import OWNER, Rights, make_file
 from slackwater.errors import CheckpointError
 
 NAME, OLDER = "progress.jsonl", "progress.old.jsonl"
@@ -20,7 +21,9 @@ MAX_BYTES = 32 * 1024 * 1024
 """About 20,000 batches. A full log becomes the older one, so at most twice this is on disk."""
 
 
-def append(root: Path, record: dict[str, Any], *, max_bytes: int = MAX_BYTES) -> bool:
+def append(
+    root: Path, record: dict[str, Any], *, max_bytes: int = MAX_BYTES, rights: Rights = OWNER
+) -> bool:
     """Add a batch's record to the log below ``root``; False if that failed. Never raises.
 
     Not synced to disk: losing the last lines in a crash is cheaper than a sync in every batch.
@@ -28,6 +31,7 @@ def append(root: Path, record: dict[str, Any], *, max_bytes: int = MAX_BYTES) ->
     path = root / NAME
     try:
         line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        make_file(path, rights)
         with open(path, "ab+") as out:
             size = out.tell()
             if size and _last_byte(out, size) != b"\n":

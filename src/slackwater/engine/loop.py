@@ -25,7 +25,7 @@ from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.cleaning import clean, sweep_leavings
 from slackwater.engine.clock import Clock, monotonic
-from slackwater.engine.files import sync_dir
+from slackwater.engine.files import make_file, sync_dir
 from slackwater.engine.inputs import Input
 from slackwater.engine.intent import intended, worth_running
 from slackwater.engine.job import run_job
@@ -146,7 +146,7 @@ class Loop:
                 out["latencyMs"] = result.progress["durationMs"]["total"]
         self.last = result
         self.records = [*self.records[-99:], result.progress]
-        history.append(self.checkpoint.root, result.progress)
+        history.append(self.checkpoint.root, result.progress, rights=self.checkpoint.rights)
         clean(self.checkpoint)
 
     # ---- 2: job ----
@@ -285,7 +285,7 @@ class Loop:
             if sink is not None:
                 sink.publish(done.batch, files)
         failpoints.hit("publish.after")
-        mark.touch()
+        make_file(mark, self.checkpoint.rights)
         failpoints.hit("published.after")
         for name, files in done.outputs.items():
             sink = self.query.sinks.get(name)

@@ -95,7 +95,8 @@ class LowDelivery(Delivery):
             return None
         prefix = f"{self.batch.prefix(id)}-{self.task}"
         folder, fails = self.batch.run_folder, self.batch.failpoints
-        run = write_run(folder, prefix, state.entries, "_pane", fails, LOW)
+        rights = self.batch.settings.rights
+        run = write_run(folder, prefix, state.entries, "_pane", fails, LOW, rights)
         panes, counts = np.unique(ints(state.entries, "_pane"), return_counts=True)
         meta = {
             "table": self.task, "size": rule.size, "carry": state.carry, "position": state.position,

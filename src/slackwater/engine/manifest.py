@@ -134,7 +134,7 @@ def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    write_replace(path, seal({"format": FORMAT, **asdict(intent)}))
+    write_replace(path, seal({"format": FORMAT, **asdict(intent)}), checkpoint.rights)
 
 
 def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
@@ -155,7 +155,8 @@ def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
     data = seal(manifest.to_json())
     failpoints.hit("manifest.before")
     try:
-        write_new(checkpoint.manifests / f"{manifest.batch:012d}.json", data)
+        path = checkpoint.manifests / f"{manifest.batch:012d}.json"
+        write_new(path, data, checkpoint.rights)
     except FileExistsError:
         raise CheckpointError(
             "BATCH_ALREADY_COMMITTED",

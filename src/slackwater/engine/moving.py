@@ -50,22 +50,16 @@ def take(checkpoint: Checkpoint, moves: Sequence[Move]) -> None:
         _check_pending(checkpoint, move)
     folder = checkpoint.root / "moving.tmp"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(checkpoint.rights.folder)
     staged = []
     for number, (path, data) in enumerate(_rewritten(checkpoint, moves)):
-        write_replace(folder / str(number), data)
+        write_replace(folder / str(number), data, checkpoint.rights)
         shutil.copymode(path, folder / str(number))
         staged.append(_Staged(str(path.relative_to(checkpoint.location)), checksum(data)))
-    write_replace(
-        folder / _DESCRIPTION,
-        seal(
-            {
-                "format": FORMAT,
-                "moves": [asdict(m) for m in moves],
-                "files": [asdict(s) for s in staged],
-            }
-        ),
-    )
+    document = {
+        "format": FORMAT, "moves": [asdict(m) for m in moves], "files": [asdict(s) for s in staged],
+    }  # fmt: skip
+    write_replace(folder / _DESCRIPTION, seal(document), checkpoint.rights)
     failpoints.hit("move.staged")
     os.rename(folder, checkpoint.root / "moving")
     sync_dir(checkpoint.root)

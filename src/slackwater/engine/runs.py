@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine import failpoints
-from slackwater.engine.files import checksum
+from slackwater.engine.files import OWNER, Rights, checksum, write_synced
 from slackwater.engine.manifest import Run
 from slackwater.errors import CheckpointError
 from slackwater.kernels.buckets import bucket_range
@@ -35,6 +35,7 @@ def write_run(
     order: str,
     setting: str | None = None,
     part: str = "",
+    rights: Rights = OWNER,
 ) -> Run:
     """Write the rows of ``table`` (sorted here by bucket) as one run; ``order`` is its pane/time column."""
     failpoints.hit("task.run.before", setting)
@@ -47,10 +48,7 @@ def write_run(
     data = sink.getvalue()
     name = f"{prefix}-{os.urandom(6).hex()}.arrow"
     path = folder / name
-    with open(path, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+    write_synced(path, data, rights)
     extremes = pc.min_max(table[order])
     buckets = table["_bucket"]
     run = Run(

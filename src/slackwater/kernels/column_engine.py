@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,10 +20,13 @@ Connection: TypeAlias = "duckdb.DuckDBPyConnection"
 _lock = threading.Lock()
 _roots: dict[int, duckdb.DuckDBPyConnection] = {}
 _local = threading.local()
+_spill: str | None = None
 
 
 def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBPyConnection:
     """The process's connection: one thread, ``memory`` at most, spilling to ``scratch``.
+
+    Without one it spills to a folder for the owner alone: among the files of the task's executor, or a temporary one.
 
     Cached by process (a forked worker opens its own: a connection does not survive a fork) and by
     thread (a connection serves one thread). A later call with other limits changes them.
@@ -37,6 +42,7 @@ def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBP
                 ":memory:",
                 config={
                     "threads": 1,
+                    "temp_directory": os.path.join(_spill_folder(), str(pid)),
                     "autoinstall_known_extensions": False,
                     "autoload_known_extensions": False,
                 },
@@ -56,6 +62,33 @@ def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBP
     con.execute("SET TimeZone = 'UTC'")
     _local.con, _local.of = con, (pid, memory, scratch)
     return con
+
+
+def _spill_folder() -> str:
+    """A folder that only this user may enter; the engine makes and removes one of its own in it when it spills."""
+    global _spill
+    if _spill is not None:
+        return _spill
+    # Spark tells its workers where the executor keeps its files; it removes them when it ends.
+    for place in filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")):
+        folder = os.path.join(place, "slackwater-spill")
+        try:
+            os.makedirs(place, exist_ok=True)
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            pass
+        except OSError:
+            continue
+        _spill = folder
+        return folder
+    made = _spill = tempfile.mkdtemp(prefix="slackwater-spill-")
+    atexit.register(_remove, made, os.getpid())
+    return made
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a fork may use it, and does not own it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @atexit.register

@@ -96,12 +96,15 @@ class LocalBlockStore:
         Gives a file name for a new run of a kind, never the same twice.
     before_run, after_run
         Called around the closing of each run, e.g. for failpoints.
+    mode
+        The mode of new files.
     """
 
     folder: Path
     name: Callable[[str], str] = field(default=lambda kind: f"{kind}-{os.urandom(6).hex()}.arrow")
     before_run: Callable[[], None] = field(default=lambda: None)
     after_run: Callable[[], None] = field(default=lambda: None)
+    mode: int = 0o600
     counts: Counts = field(default_factory=Counts)
     _open: dict[str, _OpenRun] = field(default_factory=dict)
     _finished: list[RunFile] = field(default_factory=list)
@@ -165,7 +168,9 @@ class LocalBlockStore:
 
     def _begin(self, kind: str, schema: pa.Schema) -> _OpenRun:
         name = self.name(kind)
-        file = open(self.folder / name, "xb")  # noqa: SIM115 (closed when the run is)
+        file = open(  # noqa: SIM115 (closed when the run is)
+            self.folder / name, "xb", opener=lambda path, flags: os.open(path, flags, self.mode)
+        )
         sink = _Summing(file)
         writer = pa.ipc.new_file(pa.PythonFile(sink, "w"), schema)
         run = _OpenRun(name, file, writer, schema, sink)

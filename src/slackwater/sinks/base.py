@@ -41,7 +41,7 @@ class Sink(ABC):
 
     def staging(self) -> Staging | None:
         """Where tasks put this output's files; None if nobody wants the rows."""
-        return Staging(str(self.staged))
+        return Staging(str(self.staged), rights=self.checkpoint.rights)
 
     @property
     def staged(self) -> Path:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.files import make_folders
 from slackwater.engine.manifest import OutputFile
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
@@ -34,7 +35,7 @@ class MemorySink(Sink):
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
-        self.data.mkdir(parents=True, exist_ok=True)
+        make_folders(self.data, checkpoint.rights)
         self._view()
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.analyse import fields_of
+from slackwater.engine.files import OWNER, UMASK, make_file, make_folders
 from slackwater.engine.inputs import SplitInput
 from slackwater.errors import AnalysisError
 from slackwater.kernels.types import arrow_schema
@@ -63,7 +64,8 @@ def replay(
         folder = (
             Path(directory) / f"{MARK}batches"
         )  # the mark in the path says that this is a replay
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.parent, UMASK)
+    make_folders(folder, OWNER)
     for number, batch in enumerate(_tables(spark, batches, schema)):
         write_batch(batch, schema, folder, number)
     source = SplitInput(
@@ -98,6 +100,7 @@ def write_batch(table: pa.Table, schema: StructType, folder: Path, number: int) 
     """Write one batch as the file that comes after all earlier ones."""
     table = table.cast(arrow_schema(fields_of(schema)))
     name = folder / f".batch-{number:08d}.parquet"
+    make_file(name, OWNER)
     pq.write_table(table, name)
     # The file source takes files by time of change: give each batch a second of its own.
     os.utime(name, (_FIRST_TIME + number, _FIRST_TIME + number))

@@ -13,6 +13,7 @@ from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, NoClock, SystemClock
+from slackwater.engine.files import OWNER, UMASK, Rights
 from slackwater.engine.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.inputs import Input, united
 from slackwater.engine.loop import Loop, Query
@@ -115,7 +116,7 @@ def start(
         if any(type(s).__name__ == "MemorySink" for s in sinks.values()):
             atexit.register(close)  # the view is read after the query's end
             close = _nothing
-    checkpoint = Checkpoint(local_path(location, "checkpointLocation"))
+    checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.rights)
     _check_places(checkpoint, sinks)
     _acquire(checkpoint)
     shown = name or writers[0]._name
@@ -354,7 +355,20 @@ def _settings(options: Mapping[str, Any]) -> Settings:
         low_table=whole(options, "lowTable", 65_536) if "lowtable" in options else 0,
         low_flush=whole(options, "lowFlush", 1) if "lowflush" in options else 0,
         low_probe=flag(options, "lowProbe"),
+        rights=_rights(options),
     )
+
+
+def _rights(options: Mapping[str, Any]) -> Rights:
+    modes = {"owner": OWNER, "umask": UMASK}
+    text = str(options.get("checkpointmode", "owner")).lower()
+    if text not in modes:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"checkpointMode={text!r} is not known",
+            hint='use "owner", or "umask" where executors run as another user',
+        )
+    return modes[text]
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 import slackwater
 from slackwater.engine import history
-from slackwater.engine.files import unseal, write_replace
+from slackwater.engine.files import UMASK, unseal, write_replace
 from slackwater.errors import CheckpointError
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
@@ -36,7 +36,7 @@ class Chart:
 def write_report(location: str | Path, target: Path, *, title: str | None = None) -> None:
     """Write the report of a checkpoint to a file."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_replace(target, render_report(location, title=title).encode())
+    write_replace(target, render_report(location, title=title).encode(), UMASK)
 
 
 def render_report(location: str | Path, *, title: str | None = None) -> str:
