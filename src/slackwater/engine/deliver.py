@@ -28,6 +28,7 @@ from slackwater.kernels.buckets import bucket_of, group_of
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
 from slackwater.kernels.counting import counted_rows, counted_select
 from slackwater.kernels.join_spec import BUCKET, TIME
+from slackwater.kernels.room import room_for
 from slackwater.kernels.types import cast_table
 from slackwater.kernels.waiting import FOR
 from slackwater.model.node import Aggregate, Dedup, Join, SharedSort
@@ -262,15 +263,21 @@ class Delivery:
         path = FilePath(staging.folder) / name
         make_folders(path.parent, staging.rights)
         make_file(path, staging.rights)
-        pq.write_table(
-            table,
-            path,
-            compression=self.batch.settings.compression,
-            store_schema=False,
-            dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
-        )
-        with open(path, "rb") as written:
-            os.fsync(written.fileno())
+        try:
+            with room_for("results", path.parent, table.nbytes):
+                failpoints.hit("disk.output", self.batch.failpoints)
+                pq.write_table(
+                    table,
+                    path,
+                    compression=self.batch.settings.compression,
+                    store_schema=False,
+                    dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
+                )
+                with open(path, "rb") as written:
+                    os.fsync(written.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         failpoints.hit("task.output.after", self.batch.failpoints)
         return OutputFile(name, table.num_rows, path.stat().st_size, directory)
 

@@ -2,11 +2,12 @@
 
 ``SLACKWATER_FAILPOINTS="manifest.before=kill@2,publish.rename=raise"``: at the second hit of
 ``manifest.before`` the process kills itself with SIGKILL, at the first of ``publish.rename`` an
-`InjectedFailure` is raised. Workers inherit the setting, since it also reaches them as part of the task.
+`InjectedFailure` is raised; ``full`` raises the error of a full disk. Workers inherit the setting, since it also reaches them as part of the task.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections import Counter
@@ -18,10 +19,6 @@ POINTS = {
     "lock.taken": "the lock is held, the epoch not yet written",
     "epoch.written": "the fencing epoch is on disk",
     "query.written": "a new checkpoint's description is on disk",
-    "move.staged": "the rewritten logs of a moved source directory are on disk, beside the logs",
-    "move.begun": "a moved source directory is taken: a start from now on finishes it",
-    "move.file": "before one rewritten log takes its place",
-    "move.after": "all logs speak of the new directory, the query's description of the old one",
     "intent.before": "nothing of the batch is on disk",
     "intent.after": "the intent is on disk, the job not started",
     "task.run.before": "a group task is about to write a state run",
@@ -38,6 +35,27 @@ POINTS = {
     "gc.before": "before one dead file is removed",
     "gc.after": "garbage has been collected",
 }
+
+"""Steps of every query: the fault tests kill each scenario at each of them."""
+
+MOVE_POINTS = {
+    "move.staged": "the rewritten logs of a moved source directory are on disk, beside the logs",
+    "move.begun": "a moved source directory is taken: a start from now on finishes it",
+    "move.file": "before one rewritten log takes its place",
+    "move.after": "all logs speak of the new directory, the query's description of the old one",
+}
+"""Steps of a start whose source directory moved."""
+
+DISK_POINTS = {
+    "disk.checkpoint": "the driver is about to write a file of the checkpoint",
+    "disk.run": "a group task is about to write a state run",
+    "disk.spill": "a group task is about to write a block of a join's rows",
+    "disk.output": "a task is about to write an output file",
+    "disk.publish": "an output file is about to be moved into the sink",
+}
+"""Writes that find the disk full if the setting says ``full``."""
+
+_ALL = {**POINTS, **MOVE_POINTS, **DISK_POINTS}
 
 
 class InjectedFailure(RuntimeError):
@@ -65,7 +83,7 @@ def hit(point: str, setting: str | None = None) -> None:
     text = setting if setting is not None else os.environ.get(ENV, "")
     if not text:
         return
-    if point not in POINTS:
+    if point not in _ALL:
         raise KeyError(point)
     for item in text.split(","):
         name, _, action = item.strip().partition("=")
@@ -77,4 +95,6 @@ def hit(point: str, setting: str | None = None) -> None:
             continue
         if action == "kill":
             _kill()
+        if action == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         raise InjectedFailure(f"failpoint {point}")

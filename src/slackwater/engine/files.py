@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slackwater.engine import failpoints
 from slackwater.errors import CheckpointError
+from slackwater.kernels.room import room_for
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,14 @@ def make_folders(path: Path, rights: Rights) -> None:
     if path.is_dir():
         return
     make_folders(path.parent, rights)
-    path.mkdir(rights.folder, exist_ok=True)
+    with room_for(f"folder '{path.name}'", path.parent, 0):
+        path.mkdir(rights.folder, exist_ok=True)
 
 
 def make_file(path: Path, rights: Rights) -> None:
     """Make an empty file, for a writer that knows no modes; one that exists is left as it is."""
-    path.touch(rights.file)
+    with room_for(f"file '{path.name}'", path.parent, 0):
+        path.touch(rights.file)
 
 
 def write_new(path: Path, data: bytes, rights: Rights = OWNER) -> None:
@@ -62,12 +66,26 @@ def write_replace(path: Path, data: bytes, rights: Rights = OWNER) -> None:
     sync_dir(path.parent)
 
 
-def write_synced(path: Path, data: Any, rights: Rights) -> None:
-    """Write a file of bytes, and wait until they are on disk."""
-    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, rights.file)) as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+def write_synced(
+    path: Path,
+    data: Any,
+    rights: Rights,
+    point: str = "disk.checkpoint",
+    setting: str | None = None,
+) -> None:
+    """Write a file of bytes, and wait until they are on disk; a file that cannot be written whole is removed."""
+    try:
+        with (
+            room_for(f"file '{path.name}'", path.parent, memoryview(data).nbytes),
+            open(path, "wb", opener=lambda name, flags: os.open(name, flags, rights.file)) as out,
+        ):
+            failpoints.hit(point, setting)
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def sync_dir(path: Path) -> None:

@@ -66,6 +66,7 @@ def advance(
         name=lambda kind: f"{prefix}{kind[:1]}-{os.urandom(6).hex()}.arrow",
         before_run=lambda: failpoints.hit("task.run.before", batch.failpoints),
         after_run=lambda: failpoints.hit("task.run.after", batch.failpoints),
+        before_block=lambda: failpoints.hit("disk.spill", batch.failpoints),
         mode=batch.settings.rights.file,
     )
     paths = list(batch.plan.paths_from(operator.id))

@@ -48,7 +48,7 @@ def write_run(
     data = sink.getvalue()
     name = f"{prefix}-{os.urandom(6).hex()}.arrow"
     path = folder / name
-    write_synced(path, data, rights)
+    write_synced(path, data, rights, "disk.run", setting)
     extremes = pc.min_max(table[order])
     buckets = table["_bucket"]
     run = Run(

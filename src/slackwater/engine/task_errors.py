@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from slackwater import errors
 from slackwater.errors import ExecutionError, SetupError
+from slackwater.kernels.room import disk_full, spill_error
 
 
 @contextmanager
@@ -20,13 +22,30 @@ def task_errors() -> Iterator[None]:
     except PySparkException as error:
         found = _OWN_ERROR.search(str(error))
         if found is None:
-            failed = _column_engine_error(str(error)) or _missing_package(str(error))
+            text = str(error)
+            failed = _column_engine_error(text) or _missing_package(text) or _no_room(text)
             if failed is not None:
                 raise failed from error
             raise
         kind = getattr(errors, found["kind"])
         raise kind(found["condition"], found["message"], hint=found["hint"] or "") from error
 
+
+@contextmanager
+def written_by_spark(folder: Path, size: int) -> Iterator[None]:
+    """A disk that is full for what Spark writes to a directory, as an error of ours."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if _NO_ROOM.search(str(error)):
+            raise disk_full("results", folder, f"{size} bytes before they are rewritten") from error
+        raise
+
+
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")
 
 _OWN_ERROR = re.compile(
     r"slackwater\.errors\.(?P<kind>\w+): \[(?P<condition>\w+)\] (?P<message>.*)"
@@ -45,6 +64,9 @@ def _column_engine_error(text: str) -> ExecutionError | None:
     found = _ENGINE_ERROR.search(text)
     if found is None:
         return None
+    spill = spill_error(found["message"], "the executor's local directory (spark.local.dir)")
+    if spill is not None:
+        return spill
     if found["kind"] == "OutOfMemory":
         return ExecutionError(
             "OUT_OF_MEMORY",
@@ -60,6 +82,15 @@ def _column_engine_error(text: str) -> ExecutionError | None:
             "such as try_add or try_cast",
         )
     return None
+
+
+def _no_room(text: str) -> ExecutionError | None:
+    """A full disk where Spark keeps what it sends between tasks; None if it is something else."""
+    found = _NO_ROOM.search(text)
+    if found is None:
+        return None
+    where = "the executor's local directory (spark.local.dir)"
+    return disk_full("what Spark sends between tasks", where, "Spark does not tell how much")
 
 
 def _missing_package(text: str) -> SetupError | None:

@@ -7,10 +7,13 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+
+from slackwater.kernels.room import spill_error
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,11 +111,27 @@ def sql_to_arrow(
     for name, table in tables.items():
         con.register(name, table)
     try:
-        result: pa.Table = con.sql(sql).to_arrow_table()
+        with _spilling(con):
+            result: pa.Table = con.sql(sql).to_arrow_table()
     finally:
         for name in tables:
             con.unregister(name)
     return plain(result)
+
+
+@contextmanager
+def _spilling(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """No room to spill is told as a full disk, not as a lack of memory."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        (folder,) = con.execute("SELECT current_setting('temp_directory')").fetchall()[0]
+        full = spill_error(str(error), folder)
+        if full is None:
+            raise
+        raise full from error
 
 
 def plain(table: pa.Table) -> pa.Table:

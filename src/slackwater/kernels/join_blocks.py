@@ -7,6 +7,7 @@ written. What is read and how often the disk head would have to move is counted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import IO, NamedTuple, Protocol
 import pyarrow as pa
 
 from slackwater.errors import CheckpointError
+from slackwater.kernels.room import room_for
 
 __all__ = ["BlockStore", "Counts", "LocalBlockStore", "Located", "RunFile"]
 
@@ -96,6 +98,8 @@ class LocalBlockStore:
         Gives a file name for a new run of a kind, never the same twice.
     before_run, after_run
         Called around the closing of each run, e.g. for failpoints.
+    before_block
+        Called before each block is written.
     mode
         The mode of new files.
     """
@@ -104,6 +108,7 @@ class LocalBlockStore:
     name: Callable[[str], str] = field(default=lambda kind: f"{kind}-{os.urandom(6).hex()}.arrow")
     before_run: Callable[[], None] = field(default=lambda: None)
     after_run: Callable[[], None] = field(default=lambda: None)
+    before_block: Callable[[], None] = field(default=lambda: None)
     mode: int = 0o600
     counts: Counts = field(default_factory=Counts)
     _open: dict[str, _OpenRun] = field(default_factory=dict)
@@ -118,13 +123,16 @@ class LocalBlockStore:
             self._close(kind)
             run = None
         if run is None:
-            run = self._begin(kind, table.schema)
+            with room_for("rows that a join keeps", self.folder, table.nbytes):
+                run = self._begin(kind, table.schema)
         batch = _as_batch(table)
         # The writer puts magic bytes and schema in front of the first block.
         offset = run.sink.size or _MAGIC + run.schema.serialize().size
         run.sink.part_from = offset
-        run.writer.write_batch(batch)
-        run.file.flush()
+        with room_for("rows that a join keeps", self.folder, table.nbytes):
+            self.before_block()
+            run.writer.write_batch(batch)
+            run.file.flush()
         length = run.sink.size - offset
         run.rows += table.num_rows
         self.counts.writes += 1
@@ -154,9 +162,12 @@ class LocalBlockStore:
         return done
 
     def close(self) -> None:
-        """Let go of all files; runs that are not finished are worth nothing then."""
+        """Let go of all files; runs that are not finished are worth nothing, and removed."""
         for run in self._open.values():
-            run.file.close()
+            # A full disk fails again here, and must not hide the error that came first.
+            with contextlib.suppress(OSError):
+                run.file.close()
+            (self.folder / run.name).unlink(missing_ok=True)
         self._open.clear()
         self._stop_reading()
 
@@ -180,10 +191,11 @@ class LocalBlockStore:
     def _close(self, kind: str) -> None:
         run = self._open.pop(kind)
         self.before_run()
-        run.writer.close()
-        run.file.flush()
-        os.fsync(run.file.fileno())
-        run.file.close()
+        with room_for("rows that a join keeps", self.folder, run.sink.size):
+            run.writer.close()
+            run.file.flush()
+            os.fsync(run.file.fileno())
+            run.file.close()
         self._finished.append(RunFile(run.name, run.rows, run.sink.size, run.sink.crc))
         self.after_run()
 

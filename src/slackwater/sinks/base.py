@@ -16,6 +16,7 @@ from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.manifest import OutputFile
 from slackwater.errors import AnalysisError, CheckpointError, SetupError
+from slackwater.kernels.room import room_for
 from slackwater.model.schema import Field
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def check_types(fields: Sequence[Field], partition_by: Sequence[str], kind: str)
 def make_folder(folder: Path) -> None:
     """The directory of a sink, or an error that names it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        with room_for("a folder", folder, 0):
+            folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError(
             "NOT_WRITABLE",

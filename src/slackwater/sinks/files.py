@@ -19,6 +19,8 @@ from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.files import sync_dir
 from slackwater.engine.manifest import OutputFile
+from slackwater.engine.task_errors import written_by_spark
+from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink, lost, make_folder
@@ -65,9 +67,11 @@ class ParquetSink(Sink):
         folders = set()
         for file in files:
             folder = self.path / file.partition if file.partition else self.path
-            folder.mkdir(parents=True, exist_ok=True)
-            failpoints.hit("publish.rename")
-            move(self.staged / file.name, folder / file.name)
+            with room_for(f"output file '{file.name}'", self.path, file.bytes):
+                folder.mkdir(parents=True, exist_ok=True)
+                failpoints.hit("publish.rename")
+                failpoints.hit("disk.publish")
+                move(self.staged / file.name, folder / file.name)
             folders.add(folder)
         for folder in folders:
             sync_dir(folder)
@@ -120,15 +124,22 @@ class TextSink(Sink):
         writer = frame.write.format(self.kind).options(**self.options)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        writer.save(str(hidden))
+        size = sum(f.bytes for f in files)
+        with written_by_spark(self.path, size), room_for("results", self.path, size):
+            writer.save(str(hidden))
+            self._place(hidden, stem)
+            done.touch()
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    def _place(self, hidden: Path, stem: str) -> None:
+        """Move what Spark wrote to where users see it, under names made of the batch alone."""
         for number, source in enumerate(sorted(hidden.rglob("part-*"))):
             folder = self.path / source.parent.relative_to(hidden)
             folder.mkdir(parents=True, exist_ok=True)
             failpoints.hit("publish.rename")
+            failpoints.hit("disk.publish")
             os.replace(source, folder / f"{stem}-{number:03d}.{source.name.partition('.')[2]}")
             sync_dir(folder)
-        done.touch()
-        shutil.rmtree(hidden, ignore_errors=True)
 
     def _shaped(self, frame: DataFrame) -> DataFrame:
         """csv has no structs: a window becomes two columns."""

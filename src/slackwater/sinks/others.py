@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.engine import failpoints
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.files import make_folders
 from slackwater.engine.manifest import OutputFile
+from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
@@ -40,7 +42,9 @@ class MemorySink(Sink):
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         for file in files:
-            move(self.staged / file.name, self.data / file.name)
+            with room_for(f"output file '{file.name}'", self.data, file.bytes):
+                failpoints.hit("disk.publish")
+                move(self.staged / file.name, self.data / file.name)
         if files:
             self._view()
 
