@@ -51,7 +51,7 @@ class Query:
         self.engine.loop.run(None, len(self.engine.batches) - 1)  # type: ignore[arg-type]
 
     def rows(self) -> list[Counter[Any]]:
-        files = [p for p in self.out.glob("part-b*.parquet")]
+        files = list(self.out.glob("part-b*.parquet"))
         first = [r for f in files for r in pq.read_table(f).to_pylist()]
         others = [self.engine.rows(o.name) for o in self.plan.outputs[1:]]
         return [Counter(map(repr, rows)) for rows in (first, *others)]

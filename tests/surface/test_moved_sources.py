@@ -26,7 +26,9 @@ PLAIN_FOR_SPARK = "".join(c for c in ODD if c not in "[]?*{}")
 
 def source(spark: SparkSession, kind: str, folder: Path) -> Any:
     if kind == "splits":
-        return sw.readStream(spark).schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+        return (
+            sw.readStream(spark).schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+        )
     return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder)).where("v > 0")  # fmt: skip
 
 

@@ -270,7 +270,9 @@ class StreamingQuery:
         Rows that come later for these windows are late.
         """
         number = len(list(self._checkpoint.control.glob("flush-*"))) + 1
-        write_replace(self._checkpoint.control / f"flush-{number:06d}", b"", self._checkpoint.rights)
+        write_replace(
+            self._checkpoint.control / f"flush-{number:06d}", b"", self._checkpoint.rights
+        )
         started = monotonic()
         while self.isActive:
             last = manifests.last(self._checkpoint)

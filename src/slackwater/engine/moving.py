@@ -150,9 +150,7 @@ def _moved_path(path: str, move: Move) -> str:
 def _check_pending(checkpoint: Checkpoint, move: Move) -> None:
     """The files of a batch that will be repeated must be in the new directory, whole."""
     done = max(manifests.committed(checkpoint), default=-1)
-    pending = [
-        b for b in (int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json")) if b > done
-    ]
+    pending = [b for b in (int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json")) if b > done]
     for batch in pending:
         intent = manifests.read_intent(checkpoint, batch)
         for index in move.inputs:
@@ -269,9 +267,7 @@ def _check_left(reading: Reading) -> None:
     if not os.path.isdir(old) or (os.path.isdir(new) and os.path.samefile(old, new)):
         return
     for folder, names, files in os.walk(old):
-        names[:] = [
-            n for n in names if _visible(n) and os.path.join(folder, n).rstrip("/") != new
-        ]
+        names[:] = [n for n in names if _visible(n) and os.path.join(folder, n).rstrip("/") != new]
         left = next((n for n in sorted(files) if _visible(n)), None)
         if left is not None:
             raise CheckpointError(
