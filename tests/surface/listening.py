@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -14,23 +15,23 @@ LISTEN = "0A"
 def children(pid: int) -> list[int]:
     """The process and all that it started."""
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += children(int(child))
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += children(int(child))
     return found
 
 
 def listening(pid: int) -> set[str]:
-    """Addresses of the process's sockets that wait for connections."""
+    """Addresses of the process's sockets that wait for connections; none if it has ended."""
     held = set()
-    for fd in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            held.add(os.readlink(fd))
-        except OSError:
-            continue
+    with contextlib.suppress(OSError):
+        for fd in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                held.add(os.readlink(fd))
     found = set()
     for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == LISTEN and f"socket:[{fields[9]}]" in held:
                 found.add(_address(fields[1].partition(":")[0]))
