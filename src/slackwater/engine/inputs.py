@@ -17,6 +17,8 @@ from slackwater.engine.analyse import fields_of, struct_of
 from slackwater.engine.low_level_tasks import RowInput
 from slackwater.engine.plan import Path, Plan
 from slackwater.model.schema import Field
+from slackwater.sources.exact_paths import check_folder, spark_path
+from slackwater.sources.partition_folders import Folders, data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,23 +42,34 @@ class FrameInput:
 
 @dataclass(frozen=True)
 class SplitInput:
-    """Parquet files below ``path``, read as splits; ``options`` are those of Spark's file source."""
+    """Parquet files below ``path``, read as splits; ``options`` are those of Spark's file source.
+
+    ``by_rows`` says why the column engine cannot read them as Spark does; empty if it can.
+    """
 
     spark: Any
     path: str
     fields: tuple[Field, ...]
     options: dict[str, str] = field(default_factory=dict)
     replay: bool = False
+    by_rows: str = ""
+
+    @property
+    def recursive(self) -> bool:
+        """Whether files of all folders are read, and folders give no columns."""
+        given = {k.lower(): v for k, v in self.options.items()}
+        return given.get("recursivefilelookup", "false").lower() == "true"
 
     def names_frame(self) -> DataFrame:
         """A stream of file names: one row per file, contents unread."""
         reader = self.spark.readStream.format("binaryFile").schema(_BINARY_FILE)
         for key, value in {"maxFileAge": "36500d", **self.options}.items():
             reader = reader.option(key, value)
-        return reader.load(self.path).select("path")  # type: ignore[no-any-return]
+        return reader.load(spark_path(self.path)).select("path")  # type: ignore[no-any-return]
 
     def rows_frame(self) -> DataFrame:
         """The same files as rows, for what the column engine cannot do."""
+        check_folder(self.path, "source directory")
         reader = self.spark.readStream.schema(struct_of(self.fields))
         for key, value in {"maxFileAge": "36500d", **self.options}.items():
             reader = reader.option(key, value)
@@ -70,13 +83,19 @@ def split_inputs(plan: Plan, inputs: Sequence[Input]) -> dict[int, SplitInput]:
     """Inputs that are read in the column engine: split sources all of whose paths it can evaluate."""
     found = {}
     for index, item in enumerate(inputs):
-        if not isinstance(item, SplitInput) or "://" in item.path.removeprefix("file://"):
+        if not isinstance(item, SplitInput) or item.by_rows:
             continue
         names = {s.name for s in plan.sources if s.input == index}
         paths = [p for p in plan.paths if p.producer in names]
         if not any(p.blocked_by for p in paths):
             found[index] = item
     return found
+
+
+def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Folders]:
+    """The files of a batch of a split source that hold rows, each with the columns that its folders give."""
+    assert isinstance(item, SplitInput)
+    return data_files(item.path, files, item.fields, zone, recursive=item.recursive)
 
 
 def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:

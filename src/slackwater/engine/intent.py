@@ -7,17 +7,18 @@ streams end, what the user asked for. A batch that is tried again takes what its
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch
 from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.inputs import split_inputs
+from slackwater.engine.inputs import SplitInput, source_files, split_inputs
 from slackwater.engine.ledgers import owes
 from slackwater.engine.manifest import Intent, Manifest, fingerprint
 from slackwater.engine.progress_step import new_progress
 from slackwater.errors import CheckpointError
-from slackwater.sources.file_log import identity, new_files, offsets
+from slackwater.sources.exact_paths import check_names
+from slackwater.sources.file_log import identity, new_files, offsets, row_files
 
 if TYPE_CHECKING:
     from slackwater.engine.loop import Query
@@ -37,6 +38,7 @@ def intended(
     for index in splits:
         files[index] = new_files(location, index, batch_id)
     row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
+    _check_row_files(query, checkpoint, batch_id, now_offsets, set(splits))
     has_rows = bool(row_inputs) and (
         now_offsets is None
         or before is None
@@ -78,6 +80,20 @@ def intended(
             location=location,
         )
     return intent, has_rows, files
+
+
+def _check_row_files(
+    query: Query, checkpoint: Checkpoint, batch: int, ends: list[Any] | None, splits: set[int]
+) -> None:
+    """Refuse files that Spark would not read as they are, before a row of the batch counts."""
+    for number in range(len(ends or ()) - 1):  # the last one is the heartbeat
+        if number in splits:
+            continue
+        files = row_files(checkpoint.location, number, batch)
+        check_names(files)
+        item = query.inputs[number] if number < len(query.inputs) else None
+        if files and isinstance(item, SplitInput):
+            source_files(item, files, query.plan.zone)
 
 
 def worth_running(

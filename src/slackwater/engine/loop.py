@@ -26,7 +26,7 @@ from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.cleaning import clean, sweep_leavings
 from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.files import make_file, sync_dir
-from slackwater.engine.inputs import Input
+from slackwater.engine.inputs import Input, source_files
 from slackwater.engine.intent import intended, worth_running
 from slackwater.engine.job import run_job
 from slackwater.engine.ledgers import holds_of, regrouped
@@ -121,10 +121,10 @@ class Loop:
         if not worth_running(self.query, self.checkpoint, intent, base, batch):
             self.idle_count += 1
             return
+        splits = self._splits(files)
         failpoints.hit("intent.before")
         manifests.write_intent(self.checkpoint, intent)
         failpoints.hit("intent.after")
-        splits = self._splits(files)
         planned = monotonic()
         # Where rows should wait next is worked out while the job runs.
         decided = self._planner.submit(decisions, self.query.plan, base)
@@ -195,7 +195,8 @@ class Loop:
                 continue
             # Where rows are judged one by one, one task has them all.
             tasks = 1 if is_strict(self.query.plan) else self.query.tasks
-            for task, splits in enumerate(plan_splits(names, tasks)):
+            held = source_files(self.query.inputs[index], names, self.query.plan.zone)
+            for task, splits in enumerate(plan_splits(held, tasks)):
                 if splits:
                     plan.setdefault(task, {})[str(index)] = splits
         return plan

@@ -101,6 +101,13 @@ def _forget() -> None:
     _roots.clear()
 
 
+def is_engine_error(error: BaseException) -> bool:
+    """Whether the column engine failed at what it was given, and not for want of memory."""
+    import duckdb
+
+    return isinstance(error, duckdb.Error) and not isinstance(error, duckdb.OutOfMemoryException)
+
+
 def sql_to_arrow(
     con: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, pa.Table]
 ) -> pa.Table:

@@ -102,7 +102,7 @@ def duck_type(text: str) -> str:
     >>> duck_type("struct<a:int,b:array<string>>")
     'STRUCT("a" INTEGER, "b" VARCHAR[])'
     """
-    return _duck(parse(text))
+    return duck_of(parse(text))
 
 
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
@@ -137,16 +137,17 @@ def _arrow(p: Parsed) -> pa.DataType:
     return _ATOMS[p.kind][0]
 
 
-def _duck(p: Parsed) -> str:
+def duck_of(p: Parsed) -> str:
+    """The column engine's type of a type that was taken apart."""
     if p.kind == "decimal":
         return f"DECIMAL({p.precision},{p.scale})"
     if p.kind == "array":
-        return _duck(p.parts[0]) + "[]"
+        return duck_of(p.parts[0]) + "[]"
     if p.kind == "map":
-        return f"MAP({_duck(p.parts[0])}, {_duck(p.parts[1])})"
+        return f"MAP({duck_of(p.parts[0])}, {duck_of(p.parts[1])})"
     if p.kind == "struct":
         inner = ", ".join(
-            '"' + n.replace('"', '""') + '" ' + _duck(t) for n, t in zip(p.names, p.parts)
+            '"' + n.replace('"', '""') + '" ' + duck_of(t) for n, t in zip(p.names, p.parts)
         )
         return f"STRUCT({inner})"
     return _ATOMS[p.kind][1]

@@ -18,6 +18,7 @@ from slackwater.engine.manifest import OutputFile
 from slackwater.errors import AnalysisError, CheckpointError, SetupError
 from slackwater.kernels.room import room_for
 from slackwater.model.schema import Field
+from slackwater.sources.exact_paths import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +76,7 @@ class Sink(ABC):
         for path in paths:
             if not os.path.exists(path):
                 raise lost(path)
-        return spark.read.schema(schema).parquet(*paths)
+        return spark.read.schema(schema).parquet(*map(spark_path, paths))
 
 
 def check_format(spark: SparkSession, kind: str) -> None:

@@ -19,6 +19,7 @@ from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import move
+from slackwater.sources.exact_paths import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,7 @@ class MemorySink(Sink):
 
         # A DataFrame lists its files once, so the view is made anew for each batch with results.
         schema = struct_of(self.fields)
-        files = sorted(str(p) for p in self.data.glob("*.parquet"))
+        files = sorted(spark_path(p) for p in self.data.glob("*.parquet"))
         frame = (
             self.spark.read.schema(schema).parquet(*files)
             if files

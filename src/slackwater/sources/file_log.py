@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote, urlsplit
 
 from slackwater.errors import CheckpointError
 
@@ -20,7 +20,7 @@ def offsets(location: Path, batch: int) -> list[Any] | None:
     """Spark's offset of each source at the end of a batch, or None if they cannot be read."""
     path = location / "offsets" / str(batch)
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return None
     if not lines or lines[0] != "v1":
@@ -40,9 +40,34 @@ def new_files(location: Path, source: int, batch: int) -> list[str]:
     return list(found)
 
 
+def row_files(location: Path, source: int, batch: int) -> list[str]:
+    """Paths of the files that Spark reads as rows of a batch; none if the source is not one of files."""
+    ends = [offsets(location, b) for b in (batch - 1, batch)]
+    numbers = [_file_offset(e, source) for e in ends]
+    folder = location / "sources" / str(source)
+    if numbers[1] is None or not folder.is_dir():
+        return []
+    first = -1 if numbers[0] is None else numbers[0]
+    items = [i for entry in range(first + 1, numbers[1] + 1) for i in _entries(folder, entry)]
+    return [_local(i["path"]) for i in items if "path" in i]
+
+
+def _file_offset(values: list[Any] | None, source: int) -> int | None:
+    value = values[source] if values is not None and source < len(values) else None
+    return int(value["logOffset"]) if isinstance(value, dict) and "logOffset" in value else None
+
+
 def identity(path: str) -> list[Any]:
     """What must not change while a batch may be tried again: path, length, time of change in ns."""
-    status = os.stat(path)
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        raise CheckpointError(
+            "INPUT_CHANGED",
+            f"file '{path}' is gone, but its batch was not yet committed",
+            hint="files of a source must stay until they have been read; put it back",
+            path=path,
+        ) from None
     return [path, status.st_size, status.st_mtime_ns]
 
 
@@ -70,11 +95,11 @@ def _entries(folder: Path, number: int) -> list[dict[str, Any]]:
         if not later:
             return []
         path = later[0]
-    lines = path.read_text().splitlines()
+    lines = path.read_text(encoding="utf-8").splitlines()
     items = [json.loads(line) for line in lines[1:]]
     return [i for i in items if i.get("batchId", number) == number]
 
 
 def _local(uri: str) -> str:
-    parsed = urlparse(uri)
+    parsed = urlsplit(uri)  # unlike urlparse, it leaves a semicolon where it is
     return unquote(parsed.path) if parsed.scheme in ("file", "") else uri

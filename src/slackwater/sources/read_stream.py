@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analyse import fields_of
 from slackwater.engine.inputs import SplitInput
 from slackwater.errors import AnalysisError
+from slackwater.sources.exact_paths import check_folder, spark_path
+from slackwater.sources.split_rules import rows_because
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +51,8 @@ class ReadStream:
     def parquet(self, path: str) -> SplitInput:
         """Parquet files as splits: scanned in columns, without passing through the JVM.
 
-        Without a schema the one of the files that are there now is taken.
+        Without a schema the one of the files that are there now is taken. A file is read however old it is;
+        ``option("maxFileAge", "7d")`` gives Spark's rule, by which one that comes a week behind the newest is skipped.
         """
         local = _checked(path)
         schema = self._schema
@@ -59,8 +64,11 @@ class ReadStream:
                     hint='give it: sw.readStream(spark).schema("k string, ts timestamp").parquet(...)',
                     path=path,
                 )
-            schema = self._spark.read.parquet(str(local)).schema
-        return SplitInput(self._spark, str(local), fields_of(schema), dict(self._options))
+            schema = self._spark.read.parquet(spark_path(local)).schema
+        # A file may lack any column, so nothing is ever known not to be null.
+        fields = tuple(replace(f, nullable=True) for f in fields_of(schema))
+        why = rows_because(fields, self._options, self._spark.conf.get)
+        return SplitInput(self._spark, str(local), fields, dict(self._options), by_rows=why)
 
     def csv(self, path: str) -> DataFrame:
         """csv files as a streaming DataFrame."""
@@ -72,6 +80,7 @@ class ReadStream:
 
     def _rows(self, kind: str, path: str) -> DataFrame:
         local = _checked(path)
+        check_folder(str(local), "source directory")
         if self._schema is None:
             raise AnalysisError(
                 "NO_SCHEMA",
@@ -111,4 +120,5 @@ def _checked(path: str) -> Path:
             hint="create it before the stream starts; it may be empty",
             path=path,
         )
-    return local.absolute()
+    # Spark would take '..' away by name, and go wrong where a link stands before it.
+    return Path(os.path.realpath(local)) if ".." in local.parts else local.absolute()

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from slackwater.kernels.types import arrow_type
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
-from slackwater.sources.splits import Split, read_metadata
+from slackwater.sources.file_columns import read_metadata
+from slackwater.sources.splits import Split
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ def _range(
     for split, footer in zip(splits, footers, strict=True):
         schema = footer.schema.to_arrow_schema()
         at = schema.get_field_index(time.name)
+        if time.name in dict(split.folders):
+            return None  # the folder's value counts, not the file's
         # Values of another type or unit are converted by the scan, so the footer's are not those of the rows.
         if at < 0 or not schema.field(at).type.equals(arrow_type(kind)):
             return None

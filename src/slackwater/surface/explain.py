@@ -81,7 +81,7 @@ def _source(plan: Plan, inputs: Sequence[Input], splits: Mapping[int, Any], sour
         return f"splits of {item.path}, column engine (DuckDB): {how}"
     if isinstance(item, SplitInput):
         blocked = next((p.blocked_by for p in plan.paths if p.blocked_by is not None), None)
-        why = f"{blocked.sql} stays in Spark: {blocked.why}" if blocked else "not a local path"
+        why = f"{blocked.sql} stays in Spark: {blocked.why}" if blocked else item.by_rows
         return f"files of {item.path} as rows, row engine (Spark SQL): {why}"
     if jvm_fusible_plan(plan, inputs) is not None:
         return "rows, row engine (Spark SQL): partial aggregation in the JVM"

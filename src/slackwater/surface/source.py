@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.analyse import Analyser
 from slackwater.engine.inputs import FrameInput, Input, SplitInput
 from slackwater.errors import AnalysisError
+from slackwater.kernels.types import Parsed, parse
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedRows, MaxDelay, Policy, Punctuated
 from slackwater.model.schema import Field
@@ -74,6 +75,7 @@ def stream(
     """
     item, spark = _input(df)
     fields = item.fields
+    _check_columns(fields)
     policies = _policies(time, progress)
     times = tuple(_time_column(fields, n, timeUnit) for n in policies)
     if late not in ("admit", "drop", "raise"):
@@ -142,6 +144,38 @@ def _moved_from(item: Input, path: Any) -> str | None:
             path=path,
         )
     return resolved(item, path)
+
+
+def _check_columns(fields: Sequence[Field]) -> None:
+    """Names that no reader of files can tell: an empty one, or two that differ in letter case only."""
+    seen: dict[str, str] = {}
+    for field in fields:
+        if not field.name or _has_empty_field(field.type):
+            where = f"column '{field.name}' has a field" if field.name else "the schema has a column"
+            raise AnalysisError(
+                "EMPTY_NAME",
+                f"{where} with an empty name",
+                hint="give it a name in the schema; a column of the files that has none is not read",
+                column=field.name,
+            )
+        if field.name.lower() in seen:
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"the schema has columns '{seen[field.name.lower()]}' and '{field.name}'",
+                hint="name them apart; column names are compared without regard to case",
+                column=field.name,
+            )
+        seen[field.name.lower()] = field.name
+
+
+def _has_empty_field(text: str) -> bool:
+    def empty(kind: Parsed) -> bool:
+        return "" in kind.names or any(empty(p) for p in kind.parts)
+
+    try:
+        return empty(parse(text))
+    except AnalysisError:
+        return False  # a type that we do not compute on
 
 
 def _policies(time: Any, progress: Any) -> dict[str, Policy]:
