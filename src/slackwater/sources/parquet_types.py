@@ -28,12 +28,16 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True)
 class Leaf:
-    """Values as the footer describes them: the physical type, and what it stands for (empty: itself)."""
+    """Values as the footer describes them: the physical type, and what it stands for (empty: itself).
+
+    ``length`` is that of values of a fixed number of bytes.
+    """
 
     physical: str
     meaning: str = ""
     precision: int = 0
     scale: int = 0
+    length: int = 0
 
     def __str__(self) -> str:
         size = f"({self.precision},{self.scale})" if self.meaning == "decimal" else ""
@@ -87,7 +91,8 @@ def _leaf(column: pq.ColumnSchema) -> Leaf:
             sign = "int" if more["isSigned"] else "uint"
             return Leaf(column.physical_type, f"{sign}{more['bitWidth']}")
         if kind == "DECIMAL":
-            return Leaf(column.physical_type, "decimal", more["precision"], more["scale"])
+            size = more["precision"], more["scale"], column.length
+            return Leaf(column.physical_type, "decimal", *size)
         zone = "utc " if kind == "TIMESTAMP" and more["isAdjustedToUTC"] else ""
         return Leaf(column.physical_type, f"{zone}{kind.lower()} {_UNITS[more['timeUnit']]}")
     # "UNKNOWN" is the format's word for a column of nulls.
@@ -175,7 +180,7 @@ def _of_leaf(leaf: Leaf, to: Parsed, x: str) -> str | None:
         return _of_bytes(leaf, to, x)
     if leaf.physical == "FIXED_LEN_BYTE_ARRAY":
         if leaf.meaning == "decimal":
-            return _of_decimal(leaf, to, x)
+            return _digits(leaf, x) if to.kind == "binary" else _of_decimal(leaf, to, x)
         if to.kind != "binary" or leaf.meaning not in ("", "uuid"):
             return None
         return f"unhex(replace(CAST({x} AS VARCHAR), '-', ''))" if leaf.meaning else x
@@ -270,6 +275,12 @@ def _of_decimal(leaf: Leaf, to: Parsed, x: str) -> str | None:
         return x
     whole = to.precision - to.scale >= leaf.precision - leaf.scale
     return _cast(x, to) if whole and to.scale >= leaf.scale else None
+
+
+def _digits(leaf: Leaf, x: str) -> str:
+    """The bytes of a decimal of a fixed length: its digits as a whole number, highest byte first."""
+    whole = f"CAST(replace(CAST({x} AS VARCHAR), '.', '') AS HUGEINT)"
+    return f"unhex(right(lpad(hex({whole}), 32, '0'), {2 * leaf.length}))"
 
 
 def _low_bits(x: str, bits: int) -> str:
