@@ -10,20 +10,26 @@ from pathlib import Path
 from slackwater import errors
 from slackwater.errors import ExecutionError, SetupError
 from slackwater.kernels.room import disk_full, spill_error
+from slackwater.sources.file_columns import bad_file
+from slackwater.sources.file_log import local_file
 
 
 @contextmanager
 def task_errors() -> Iterator[None]:
     """Errors that a task raised on purpose come out as themselves, not as a quotation in Spark's."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
-        found = _OWN_ERROR.search(str(error))
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        found = _OWN_ERROR.search(text)
         if found is None:
-            text = str(error)
-            failed = _column_engine_error(text) or _missing_package(text) or _no_room(text)
+            failed = (
+                _file_error(text) or _column_engine_error(text) or _missing_package(text)
+                or _no_room(text)
+            )  # fmt: skip
             if failed is not None:
                 raise failed from error
             raise
@@ -57,6 +63,50 @@ _MISSING = re.compile(
 )
 
 _ENGINE_ERROR = re.compile(r"duckdb\.(?P<kind>\w+)Exception: (?P<message>.*)")
+
+
+_FILE = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?P<path>\S+)\. ")
+_COLUMN = re.compile(
+    r"when reading Parquet column \[(?P<column>.+?)\]\. Expected Spark type (?P<wanted>.+?), "
+    r"actual Parquet type (?P<stored>.+?)\. "
+)
+_CAUSE = re.compile(r"Caused by: (?:[\w.$]+: )+(?P<why>.*)")
+_OTHER_SHAPE = ("Invalid Spark read type", "cannot be cast to class", "is not a group", "is not primitive")
+
+
+def _file_error(text: str) -> ExecutionError | None:
+    """What Spark could not read of a row source's file, as the error of a split source; None if it is something else."""
+    found = _FILE.search(text)
+    if found is None:
+        return None
+    path = local_file(found["path"])
+    causes = [c["why"] for c in _CAUSE.finditer(text)]
+    why = causes[-1] if causes else "its content is not what Spark expects"
+    column = _COLUMN.search(text)
+    if column is not None:
+        return ExecutionError(
+            "BAD_COLUMN_TYPE",
+            f"column '{column['column']}' of '{path}' is stored as {column['stored']}, but the schema says "
+            f"{column['wanted']}",
+            hint="declare the type that the files have, and cast it on the stream",
+            path=path,
+            column=column["column"],
+        )
+    if "Found duplicate field(s)" in text:
+        return ExecutionError(
+            "AMBIGUOUS_COLUMN",
+            f"'{path}' has several columns of one name: {why}",
+            hint="name them apart; column names are compared without regard to case",
+            path=path,
+        )
+    if any(shape in why for shape in _OTHER_SHAPE):
+        return ExecutionError(
+            "BAD_COLUMN_TYPE",
+            f"a column of '{path}' has another type than the schema says: {why}",
+            hint="declare the type that the files have, and cast it on the stream",
+            path=path,
+        )
+    return bad_file(path, why)
 
 
 def _column_engine_error(text: str) -> ExecutionError | None:

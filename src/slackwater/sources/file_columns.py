@@ -34,7 +34,7 @@ def bad_file(path: str, why: object) -> ExecutionError:
     """The error of a file that is damaged, or no parquet."""
     return ExecutionError(
         "BAD_FILE",
-        f"'{path}' cannot be read as parquet: {why}",
+        f"'{path}' cannot be read: {why}",
         hint="remove the file from the source directory, or write it whole: write it under "
         "another name (starting with '_' or '.') and rename it when it is complete",
         path=path,

@@ -36,7 +36,7 @@ def new_files(location: Path, source: int, batch: int) -> list[str]:
     found: dict[str, None] = {}
     for entry in range(start + 1, end + 1):
         for item in _entries(folder, entry):
-            found[_local(item["path"])] = None
+            found[local_file(item["path"])] = None
     return list(found)
 
 
@@ -49,7 +49,7 @@ def row_files(location: Path, source: int, batch: int) -> list[str]:
         return []
     first = -1 if numbers[0] is None else numbers[0]
     items = [i for entry in range(first + 1, numbers[1] + 1) for i in _entries(folder, entry)]
-    return [_local(i["path"]) for i in items if "path" in i]
+    return [local_file(i["path"]) for i in items if "path" in i]
 
 
 def _file_offset(values: list[Any] | None, source: int) -> int | None:
@@ -100,6 +100,7 @@ def _entries(folder: Path, number: int) -> list[dict[str, Any]]:
     return [i for i in items if i.get("batchId", number) == number]
 
 
-def _local(uri: str) -> str:
+def local_file(uri: str) -> str:
+    """The path of a file that Spark names by a URI."""
     parsed = urlsplit(uri)  # unlike urlparse, it leaves a semicolon where it is
     return unquote(parsed.path) if parsed.scheme in ("file", "") else uri

@@ -5,6 +5,7 @@ The rules are those of Spark, which decides over all files of a batch together.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from slackwater.errors import ExecutionError
 from slackwater.kernels.types import duck_type, parse
 from slackwater.model.schema import Field
 from slackwater.sources.folder_values import literal_of, unescaped
+
+_log = logging.getLogger(__name__)
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
@@ -51,6 +54,12 @@ def data_files(
         for directory, one in found.items()
         if one.names
     }
+    outside = [f for f in kept if os.path.dirname(f) not in values]
+    if outside:
+        _log.warning(
+            "'%s' and %d other files of '%s' are not read, since they lie outside of its name=value folders: so does Spark",
+            outside[0], len(outside) - 1, root,
+        )  # fmt: skip
     return {f: values[os.path.dirname(f)] for f in kept if os.path.dirname(f) in values}
 
 
