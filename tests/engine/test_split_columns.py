@@ -14,7 +14,7 @@ import pytest
 
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.kernels.column_engine import connect, plain
-from slackwater.kernels.types import parse
+from slackwater.kernels.types import arrow_schema, parse
 from slackwater.model.schema import Field
 from slackwater.sources.parquet_types import Mismatch, reading, stored_columns
 from slackwater.sources.partition_folders import data_files
@@ -30,18 +30,22 @@ def fields(ddl: str) -> tuple[Field, ...]:
     return tuple(Field(*c.split(maxsplit=1)) for c in ddl.split(", "))
 
 
-def rows(
+def table(
     root: Path, schema: Sequence[Field], *, zone: str = "UTC", tasks: int = 1, recursive: bool = False
-) -> list[dict[str, Any]]:
+) -> pa.Table:
     """The rows of all files below a directory, as the tasks of a split source read them."""
     files = sorted(str(p) for p in root.rglob("*") if p.is_file())
     held = data_files(str(root), files, schema, zone, recursive=recursive)
-    made = []
+    made = [arrow_schema(schema).empty_table()]
     for splits in plan_splits(held, tasks):
         if splits:
             with scanned(schema, splits, "512MB") as sql:
-                made += plain(connect().sql(sql).to_arrow_table()).to_pylist()
-    return made
+                made.append(plain(connect().sql(sql).to_arrow_table()))
+    return pa.concat_tables([m.cast(made[0].schema) for m in made])
+
+
+def rows(root: Path, schema: Sequence[Field], **options: Any) -> list[dict[str, Any]]:
+    return table(root, schema, **options).to_pylist()
 
 
 def refused(call: Any, condition: str, *names: str) -> SlackwaterError:

@@ -23,7 +23,7 @@ TYPES: dict[str, tuple[pa.DataType | None, ...]] = {
     "decimal(12,2)": (pa.decimal128(12, 2), pa.decimal128(5, 1), pa.int32(), None, pa.decimal128(12, 3), pa.float64()),
     "string": (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.binary(), None, pa.int32()),
     "binary": (pa.binary(), pa.string(), pa.binary(4), None, pa.float64()),
-    "date": (pa.date32(), pa.int32(), None, pa.timestamp("us"), pa.string()),
+    "date": (pa.date32(), pa.int16(), None, pa.timestamp("us"), pa.string()),
     "timestamp": (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC"), pa.timestamp("us"), None, pa.timestamp("ns"), pa.int64()),
     "timestamp_ntz": (pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.date32(), None, pa.int64()),
     "array<bigint>": (pa.list_(pa.int64()), pa.list_(pa.uint32()), pa.large_list(pa.int32()), None, pa.list_(pa.float64()), pa.int64()),
