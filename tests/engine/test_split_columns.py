@@ -19,7 +19,9 @@ from slackwater.model.schema import Field
 from slackwater.sources.parquet_types import Mismatch, reading, stored_columns
 from slackwater.sources.partition_folders import data_files
 from slackwater.sources.splits import plan_splits, scanned
+from tests.engine.in_process import Make
 from tests.engine.parquet_pairs import DECLARED, READ, stored, written
+from tests.engine.test_time_ranges import result as windowed
 from tests.surface.helpers import write
 
 V = {"v": [1]}
@@ -31,7 +33,12 @@ def fields(ddl: str) -> tuple[Field, ...]:
 
 
 def table(
-    root: Path, schema: Sequence[Field], *, zone: str = "UTC", tasks: int = 1, recursive: bool = False
+    root: Path,
+    schema: Sequence[Field],
+    *,
+    zone: str = "UTC",
+    tasks: int = 1,
+    recursive: bool = False,
 ) -> pa.Table:
     """The rows of all files below a directory, as the tasks of a split source read them."""
     files = sorted(str(p) for p in root.rglob("*") if p.is_file())
@@ -89,7 +96,7 @@ def test_values_are_those_that_are_stored(tmp_path: Path) -> None:
     assert got["d5_2 whole", "int"] == [12300, -700] and got["d5_2 whole", "tinyint"] == [12, 68]
     assert got["d5_2", "binary"] == [b"\x00\x30\x0c", b"\xff\xfd\x44"]
     assert got["string", "binary"] == [b"7", b"\xc3\xa9"] and got["bytes", "string"] == ["7", "é"]
-    assert got["utc ms", "timestamp_ntz"][0] == dt.datetime(2026, 1, 2, 3, 4, 5, 123_000)
+    assert str(got["utc ms", "timestamp_ntz"][0]) == "2026-01-02 03:04:05.123000"
     assert got["local us", "timestamp"][0] == dt.datetime(2026, 1, 2, 3, 4, 5, 123_456, utc)
     assert got["int96", "timestamp"][1] == dt.datetime(1969, 12, 31, 20, 34, 14, 321_099, utc)
     assert got["utc ns", "bigint"] == [1767323045123456007, -12345678900993]
@@ -260,7 +267,10 @@ def test_the_value_of_a_folder(tmp_path: Path, declared: str, text: str, value: 
     schema = (Field("k", declared), Field("v", "bigint"))
     if value is None:
         refused(
-            lambda: rows(tmp_path, schema, zone=NEW_YORK), "BAD_FOLDER_VALUE", str(path.parent), "'k'"
+            lambda: rows(tmp_path, schema, zone=NEW_YORK),
+            "BAD_FOLDER_VALUE",
+            str(path.parent),
+            "'k'",
         )
         return
     (row,) = rows(tmp_path, schema, zone=NEW_YORK)
@@ -346,3 +356,21 @@ def test_bytes_that_are_no_text_name_file_and_column(tmp_path: Path) -> None:
     refused(lambda: rows(tmp_path, fields("v string")), "BAD_COLUMN_VALUE", str(path), "'v'")
 
 
+def test_a_task_that_aggregates_names_the_damaged_file(
+    engine: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"k": range(20_000), "ts": range(20_000), "v": range(20_000)})
+    made = engine("in[1]")
+    made.start(windowed("admit", 0))
+    made.batch(rows)
+    real = pq.write_table
+
+    def damaging(table: pa.Table, path: Path) -> None:
+        real(table, path, use_dictionary=False)
+        if path.name.endswith("-1.parquet"):
+            damaged(path, 0.5)
+
+    monkeypatch.setattr(pq, "write_table", damaging)
+    path = str(made.folder / "in" / "0001-1.parquet")
+    refused(lambda: made.batch(rows, rows, rows), "BAD_FILE", path)
+    assert list(made.results["out"]) == [0]  # nothing of the batch was published

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.surface.helpers import times, write
+from tests.surface.helpers import UTC, times, write
 
 _S = pa.struct
 # Declared type: types that files may have in its place, the fitting ones first; after None those that are refused.
@@ -119,7 +119,9 @@ def _value(rng: random.Random, kind: pa.DataType) -> Any:
     if pa.types.is_date(kind):
         return dt.date(1960 + rng.randint(0, 90), 3, 4)
     if pa.types.is_timestamp(kind):
-        return dt.datetime(1960 + rng.randint(0, 90), 3, 4, 5, 6, 7, rng.randint(0, 999) * 1000)
+        return dt.datetime(
+            1960 + rng.randint(0, 90), 3, 4, 5, 6, 7, rng.randint(0, 999) * 1000, UTC
+        )
     if pa.types.is_fixed_size_binary(kind):
         return bytes(rng.randint(0, 255) for _ in range(4))
     if pa.types.is_binary(kind):

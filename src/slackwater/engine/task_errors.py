@@ -65,13 +65,20 @@ _MISSING = re.compile(
 _ENGINE_ERROR = re.compile(r"duckdb\.(?P<kind>\w+)Exception: (?P<message>.*)")
 
 
-_FILE = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?P<path>\S+)\. ")
+_FILE = re.compile(
+    r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (?P<path>\S+)\. "
+)
 _COLUMN = re.compile(
     r"when reading Parquet column \[(?P<column>.+?)\]\. Expected Spark type (?P<wanted>.+?), "
     r"actual Parquet type (?P<stored>.+?)\. "
 )
 _CAUSE = re.compile(r"Caused by: (?:[\w.$]+: )+(?P<why>.*)")
-_OTHER_SHAPE = ("Invalid Spark read type", "cannot be cast to class", "is not a group", "is not primitive")
+_OTHER_SHAPE = (
+    "Invalid Spark read type",
+    "cannot be cast to class",
+    "is not a group",
+    "is not primitive",
+)
 
 
 def _file_error(text: str) -> ExecutionError | None:

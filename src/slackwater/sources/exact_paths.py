@@ -52,7 +52,7 @@ def engine_paths(paths: Sequence[str]) -> Iterator[Mapping[str, str]]:
 
 
 def _plain_folder() -> str:
-    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108
+    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
         if not is_pattern(folder) and os.access(folder, os.W_OK | os.X_OK):
             return folder
     raise SetupError(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.errors import ExecutionError
-from slackwater.kernels.column_engine import literal, quote
+from slackwater.kernels.column_engine import quote
 from slackwater.kernels.types import duck_type, parse
 from slackwater.model.schema import Field
 from slackwater.sources.parquet_types import Mismatch, Stored, matches, reading, stored_columns

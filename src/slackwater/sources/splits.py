@@ -40,9 +40,7 @@ class Split:
     folders: Folders = ()
 
 
-def plan_splits(
-    files: Sequence[str] | Mapping[str, Folders], tasks: int
-) -> list[list[Split]]:
+def plan_splits(files: Sequence[str] | Mapping[str, Folders], tasks: int) -> list[list[Split]]:
     """Cut files into about equal work for ``tasks`` tasks; big files are cut along row groups."""
     folders = files if isinstance(files, Mapping) else dict.fromkeys(files, ())
     pieces: list[tuple[int, Split]] = []

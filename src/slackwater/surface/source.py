@@ -151,7 +151,9 @@ def _check_columns(fields: Sequence[Field]) -> None:
     seen: dict[str, str] = {}
     for field in fields:
         if not field.name or _has_empty_field(field.type):
-            where = f"column '{field.name}' has a field" if field.name else "the schema has a column"
+            where = (
+                f"column '{field.name}' has a field" if field.name else "the schema has a column"
+            )
             raise AnalysisError(
                 "EMPTY_NAME",
                 f"{where} with an empty name",

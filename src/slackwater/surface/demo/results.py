@@ -70,11 +70,11 @@ class Account:
 
 def account(folder: Path, packets: int) -> Account:
     """Add up the results and the late rows in ``folder``."""
-    ((counted,),) = _rows(f"SELECT coalesce(sum(packets), 0) FROM {_files(folder / 'talkers')}")
+    ((counted,),) = _rows("SELECT coalesce(sum(packets), 0) FROM results", folder / "talkers")
     ((late, future, missed),) = _rows(
         "SELECT count(*) FILTER (_late_reason = 'late'), count(*) FILTER (_late_reason = 'future'),"
-        " coalesce(sum(_late_windows) FILTER (_late_reason = 'late'), 0) FROM "
-        + _files(folder / "late")
+        " coalesce(sum(_late_windows) FILTER (_late_reason = 'late'), 0) FROM results",
+        folder / "late",
     )
     return Account(packets, int(late), int(future), int(missed), int(counted))
 
@@ -83,7 +83,8 @@ def busiest(folder: Path, count: int) -> list[tuple[Any, ...]]:
     """(sender, window's end, packets, bytes) of the senders with the greatest single window."""
     return _rows(
         'SELECT srcIP, max_by("window"."end", bytes)::TIMESTAMP, max_by(packets, bytes), max(bytes)'
-        f" FROM {_files(folder / 'talkers')} GROUP BY srcIP ORDER BY max(bytes) DESC LIMIT {count}"
+        f" FROM results GROUP BY srcIP ORDER BY max(bytes) DESC LIMIT {count}",
+        folder / "talkers",
     )
 
 
@@ -91,14 +92,14 @@ def late_rows(folder: Path) -> list[tuple[Any, ...]]:
     """(reason, router, rows, median and largest seconds of lateness, windows missed)."""
     return _rows(
         "SELECT _late_reason, router, count(*), median(_late_by) / 1e6, max(_late_by) / 1e6,"
-        f" sum(_late_windows)::BIGINT FROM {_files(folder / 'late')} GROUP BY ALL ORDER BY ALL"
+        " sum(_late_windows)::BIGINT FROM results GROUP BY ALL ORDER BY ALL",
+        folder / "late",
     )
 
 
-def _files(folder: Path) -> str:
-    pattern = str(folder / "part-*.parquet").replace("'", "''")
-    return f"read_parquet('{pattern}')"
-
-
-def _rows(query: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in sql_to_arrow(connect(), query, {}).to_pylist()]
+def _rows(query: str, folder: Path) -> list[tuple[Any, ...]]:
+    """A query over the ``results`` in a directory. Arrow opens them: it takes no name for a pattern."""
+    tables = [pq.read_table(p) for p in sorted(folder.glob("part-*.parquet"))]
+    results = pa.concat_tables([t.cast(tables[0].schema) for t in tables])
+    found = sql_to_arrow(connect(), query, {"results": results})
+    return [tuple(row.values()) for row in found.to_pylist()]
