@@ -111,7 +111,7 @@ def _decimal(text: str, declared: Parsed) -> str | None:
         number = Decimal(text)
     except InvalidOperation:
         return None
-    sign, digits, exponent = number.as_tuple()
+    _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or exponent != -declared.scale or "_" in text:
         return None
     if len(digits) > declared.precision or text != text.strip():
