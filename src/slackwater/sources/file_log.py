@@ -95,8 +95,9 @@ def _entries(folder: Path, number: int) -> list[dict[str, Any]]:
         if not later:
             return []
         path = later[0]
-    lines = path.read_text(encoding="utf-8").splitlines()
-    items = [json.loads(line) for line in lines[1:]]
+    # Not splitlines: a name may have a letter that Unicode takes for the end of a line.
+    lines = path.read_text(encoding="utf-8").split("\n")
+    items = [json.loads(line) for line in lines[1:] if line]
     return [i for i in items if i.get("batchId", number) == number]
 
 
