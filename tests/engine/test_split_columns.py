@@ -16,6 +16,7 @@ from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.kernels.column_engine import connect, plain
 from slackwater.kernels.types import arrow_schema, parse
 from slackwater.model.schema import Field
+from slackwater.sources.file_log import present
 from slackwater.sources.parquet_types import Mismatch, reading, stored_columns
 from slackwater.sources.partition_folders import data_files
 from slackwater.sources.splits import plan_splits, scanned
@@ -374,3 +375,7 @@ def test_a_task_that_aggregates_names_the_damaged_file(
     path = str(made.folder / "in" / "0001-1.parquet")
     refused(lambda: made.batch(rows, rows, rows), "BAD_FILE", path)
     assert list(made.results["out"]) == [0]  # nothing of the batch was published
+
+
+def test_a_file_that_is_gone_before_its_batch_is_named(tmp_path: Path) -> None:
+    refused(lambda: present(str(tmp_path / "x.parquet")), "INPUT_CHANGED", "x.parquet")

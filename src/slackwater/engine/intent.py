@@ -18,7 +18,7 @@ from slackwater.engine.manifest import Intent, Manifest, fingerprint
 from slackwater.engine.progress_step import new_progress
 from slackwater.errors import CheckpointError
 from slackwater.sources.exact_paths import check_names
-from slackwater.sources.file_log import identity, new_files, offsets, row_files
+from slackwater.sources.file_log import new_files, offsets, present, row_files
 
 if TYPE_CHECKING:
     from slackwater.engine.loop import Query
@@ -66,7 +66,7 @@ def intended(
         flushes,
         tuple(sorted(ended)),
         fingerprint(json.dumps(now_offsets, sort_keys=True)),
-        {str(i): [identity(f) for f in names] for i, names in files.items()},
+        {str(i): [present(f) for f in names] for i, names in files.items()},
         _backlog(query, files),
     )
     earlier = manifests.read_intent(checkpoint, batch_id)

@@ -59,8 +59,14 @@ def _file_offset(values: list[Any] | None, source: int) -> int | None:
 
 def identity(path: str) -> list[Any]:
     """What must not change while a batch may be tried again: path, length, time of change in ns."""
+    status = os.stat(path)
+    return [path, status.st_size, status.st_mtime_ns]
+
+
+def present(path: str) -> list[Any]:
+    """The identity of a file of the batch; an error that names it if it is gone."""
     try:
-        status = os.stat(path)
+        return identity(path)
     except FileNotFoundError:
         raise CheckpointError(
             "INPUT_CHANGED",
@@ -68,7 +74,6 @@ def identity(path: str) -> list[Any]:
             hint="files of a source must stay until they have been read; put it back",
             path=path,
         ) from None
-    return [path, status.st_size, status.st_mtime_ns]
 
 
 def _log_offset(values: list[Any] | None, source: int) -> int:
