@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.cut import Cutter, Text, items, text_of
 from slackwater.engine.expression_text import Printer, Replace, ident, quoted
 from slackwater.engine.schema import data_type, fields_of, struct_of, type_name
-from slackwater.errors import AnalysisError, SetupError
+from slackwater.engine.session_settings import current
+from slackwater.errors import AnalysisError
 from slackwater.kernels.kinds import kind_of
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.shifts import shift_of
@@ -39,22 +40,24 @@ _PLAN_NODES = {
 
 
 class Analyser:
-    """Analyses expressions in one session, whose ANSI setting and time zone it keeps."""
+    """Analyses expressions in one session.
+
+    ``meaning`` are the session's settings when the stream was made. An expression is analysed, and
+    translated, under those of its own moment, and says so: whether all agree is seen at the start.
+    """
 
     def __init__(self, spark: SparkSession):
         self._spark = spark
-        self.ansi = str(spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
-        self.zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        self.meaning = current(spark)
         self._frames: dict[tuple[Field, ...], DataFrame] = {}
+
+    @property
+    def zone(self) -> str:
+        """The session's time zone when the stream was made."""
+        return self.meaning.zone
 
     @cached_property
     def _printer(self) -> Printer:
-        if not hasattr(self._spark, "_jsparkSession"):
-            raise SetupError(
-                "CONNECT_NOT_SUPPORTED",
-                "expressions cannot be analysed over Spark Connect",
-                hint="use a classic session: sw.session() or SparkSession.builder...getOrCreate()",
-            )
         context = self._spark.sparkContext
         return Printer(context._jvm, context._gateway)
 
@@ -149,7 +152,8 @@ class Analyser:
         """
         kinds = {t.name: t.kind for t in times}
         types = {f.name: f.type for f in fields}
-        return shift_of(named.expr.sql, types, kinds, range, ansi=self.ansi, zone=self.zone)
+        meaning = named.expr.meaning or self.meaning
+        return shift_of(named.expr.sql, types, kinds, range, ansi=meaning.ansi, zone=meaning.zone)
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -227,13 +231,14 @@ class Analyser:
     def _expr(self, text: Text, fields: Sequence[Field]) -> Expr:
         sql, type = text.sql, text.type
         columns = {f.name: f.type for f in fields}
+        meaning = current(self._spark)
         try:
-            done = translate(sql, columns, ansi=self.ansi, zone=self.zone)
+            done = translate(sql, columns, ansi=meaning.ansi, zone=meaning.zone)
         except NotTranslatable as reason:
-            return Expr(sql, type, None, str(reason))
+            return Expr(sql, type, None, str(reason), meaning)
         if done.type != type:
-            return Expr(sql, type, None, f"taken for {done.type}, but Spark says {type}")
-        return Expr(sql, type, done.duck)
+            return Expr(sql, type, None, f"taken for {done.type}, but Spark says {type}", meaning)
+        return Expr(sql, type, done.duck, meaning=meaning)
 
     def _check(self, fields: Sequence[Field], texts: Sequence[Text]) -> None:
         """Each text must be read back by Spark as the same expression."""

@@ -19,6 +19,7 @@ from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.by_tuple import hidden
 from slackwater.kernels.waiting import Places
+from slackwater.model.meaning import Meaning
 from slackwater.model.node import (
     STATEFUL,
     Aggregate,
@@ -151,6 +152,7 @@ class Plan:
     ansi: bool
     zone: str
     before: Plan | None = None
+    meaning: Meaning | None = None
 
     @property
     def unshared(self) -> Plan:

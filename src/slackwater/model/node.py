@@ -7,6 +7,7 @@ from typing import Literal
 
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join import Condition, How, Within
+from slackwater.model.meaning import Meaning
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
@@ -46,7 +47,7 @@ class Source(Node):
     ``policies`` go with ``times`` one by one. ``order`` gives arrival order, ``partition`` the source's
     partition; ``partitions`` is how many must speak first, or their names. ``twin`` is the stream that this one differs
     from in its policies alone: a consumer of that stream has a slack of its own. ``moved_from`` is where the
-    directory of its files was before.
+    directory of its files was before. ``meaning`` are the session's settings when the stream was made.
     """
 
     name: str = ""
@@ -60,6 +61,7 @@ class Source(Node):
     replay: bool = False
     twin: str = ""
     moved_from: str | None = None
+    meaning: Meaning | None = field(default=None, compare=False, repr=False)
 
     @property
     def given_name(self) -> str:
@@ -211,7 +213,8 @@ class Join(Node):
     Inside the operator column ``c`` of input ``i`` is called `raw_name` (i, c); ``outputs`` make the user's
     columns of these. ``time_names`` is what each input's time is called in the output. ``memory`` bounds what
     a partition-group may hold, in bytes, and ``deadline`` how long a pair may wait for a pass over what is on
-    disk, in microseconds; neither changes a result.
+    disk, in microseconds; neither changes a result. ``mixed_keys`` are keys whose types differ between the inputs:
+    name, and type on each side before it was cast.
     """
 
     inputs: tuple[Node, ...] = ()
@@ -224,6 +227,7 @@ class Join(Node):
     time_names: tuple[str, ...] = ()
     memory: int | None = None
     deadline: int | None = None
+    mixed_keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def children(self) -> tuple[Node, ...]:

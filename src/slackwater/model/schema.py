@@ -5,7 +5,9 @@ A type is Spark's ``simpleString`` (``bigint``, ``decimal(10,2)``, ``struct<star
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from slackwater.model.meaning import Meaning
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,15 @@ class Expr:
 
     ``sql`` is Spark's own SQL of the analysed expression, ``type`` its result type. ``duck`` is the
     same expression for the column engine, or None where no faithful translation exists; ``why``
-    then says what stood in the way.
+    then says what stood in the way. ``meaning`` are the session's settings when it was analysed; a
+    plain column has none, since it means the same under all of them.
     """
 
     sql: str
     type: str
     duck: str | None = None
     why: str = ""
+    meaning: Meaning | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

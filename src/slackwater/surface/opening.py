@@ -10,10 +10,12 @@ from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.inputs import Input
 from slackwater.engine.manifest import Manifest
 from slackwater.engine.moving import Reading, open_directories
+from slackwater.engine.old_meaning import MEANING, check_meaning
 from slackwater.engine.plan import Plan
 from slackwater.engine.sharing import Record, records
 from slackwater.engine.statistics import holds_state
 from slackwater.errors import AnalysisError, CheckpointError
+from slackwater.model.meaning import ANSI, ZONE, Meaning
 from slackwater.model.render import describe
 from slackwater.sources.directories import file_sources
 
@@ -41,13 +43,16 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
     trees = describe([(o.name, o.node) for o in plan.outputs])
     # A twin comes and goes with the output that has a slack of its own.
     sources = [[s.name, s.input] for s in plan.sources if not s.twin]
-    settings = {"ansi": plan.ansi, "zone": plan.zone}
+    meaning = plan.meaning or Meaning.of({ANSI: str(plan.ansi), ZONE: plan.zone})
+    settings = meaning.to_json()
     plans = {op.id: op.spec.plan for op in plan.operators if op.spec is not None}
     stores = records(plan)
     fresh = {
         "outputs": trees, "sources": sources, "settings": settings, "plans": plans, "stores": stores,
+        "meaning": MEANING,
     }  # fmt: skip
     stored = checkpoint.open_query(fresh)
+    check_meaning(plan, stored.get("meaning", 0), checkpoint.location)
     problems: list[str] = []
     for name, tree in trees.items():
         before = stored["outputs"].get(name)
@@ -56,11 +61,9 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
             problems.append("\n".join(diff))
     if stored["sources"] != sources:
         problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
-    if stored["settings"] != settings:
-        problems.append(
-            f"session: checkpoint {stored['settings']}, this session {settings} "
-            "(spark.sql.ansi.enabled, spark.sql.session.timeZone)"
-        )
+    # A setting that an older version did not store counts from now on.
+    for name, before, now in Meaning.from_json(stored["settings"]).differences(meaning):
+        problems.append(f"session: {name} was {before!r} on the checkpoint, and is {now!r} now")
     # Without state there is nothing that the plan could misread.
     changed = [
         op for op, p in plans.items() if stored["plans"].get(op, p) != p and holds_state(op, last)
@@ -72,13 +75,19 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
             "QUERY_CHANGED",
             f"checkpoint '{checkpoint.location}' belongs to another query:\n" + "\n".join(problems),
             hint="may change on one checkpoint: policy parameters, late, sink options, trigger, "
-            "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation. A function "
+            "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation. Settings of the session are "
+            "set back with spark.conf.set(...). A function "
             "shown as name@version that still means the same may be given the checkpoint's version=",
             location=checkpoint.location,
         )
-    if (trees, plans, stores) != (stored["outputs"], stored["plans"], stored.get("stores", {})):
-        plans = {**stored["plans"], **plans}
-        checkpoint.update_query({**stored, "outputs": trees, "plans": plans, "stores": stores})
+    plans = {**stored["plans"], **plans}
+    settings = {**stored["settings"], **settings}
+    now = {
+        **stored, "outputs": trees, "plans": plans, "stores": stores, "settings": settings,
+        "meaning": MEANING,
+    }  # fmt: skip
+    if now != stored:
+        checkpoint.update_query(now)
     return str(stored["id"])
 
 

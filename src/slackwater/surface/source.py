@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analyse import Analyser
@@ -102,7 +103,9 @@ def stream(
     )
     _check_policies(source, fields)
     resolve_source(source)
-    return Stream(source, {id(df): item}, Analyser(spark), spark)
+    analyser = Analyser(spark)
+    source = replace(source, meaning=analyser.meaning)
+    return Stream(source, {id(df): item}, analyser, spark)
 
 
 def _input(df: Any) -> tuple[Input, SparkSession]:

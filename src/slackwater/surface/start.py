@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine import manifest as manifests
@@ -20,11 +20,13 @@ from slackwater.engine.loop import Loop, Query
 from slackwater.engine.moving import resume
 from slackwater.engine.plan import Output, Plan, build, renumber
 from slackwater.engine.quality import check as check_quality
+from slackwater.engine.session_settings import agreed, check_same, current
 from slackwater.engine.sharing import share
 from slackwater.engine.spark_logs import quick_logs
 from slackwater.engine.statistics import settled
 from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
+from slackwater.semantics.bounds import topological
 from slackwater.sinks.base import Sink
 from slackwater.surface.explain import explain_plan
 from slackwater.surface.opening import open_query, open_sources, stored_plans, stored_stores
@@ -166,6 +168,9 @@ class _Group:
         )  # fmt: skip
 
         def run(loop: Loop, final: bool) -> SparkQuery:
+            # Texts are read again here: also long after the start, when the streams end.
+            if plan.meaning is not None:
+                check_same(plan.meaning, current(spark), "when the query started", "as it goes on")
             writer = (
                 united(spark, plan, inputs)
                 .writeStream.foreachBatch(loop)
@@ -278,7 +283,9 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     used = _input_order(outputs)
     numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
     wanted = _window_plan(options)
-    plan = build(numbered, ansi=first._analyser.ansi, zone=first._analyser.zone, window_plan=wanted)
+    meaning = agreed(topological([o.node for o in outputs]), current(first._spark))
+    plan = build(numbered, ansi=meaning.ansi, zone=meaning.zone, window_plan=wanted)
+    plan = replace(plan, meaning=meaning)
     check_quality(plan)
     return plan, [found[key] for key in used]
 
@@ -296,7 +303,6 @@ def _window_plan(options: Mapping[str, Any]) -> str:
 
 def _input_order(outputs: Sequence[Output]) -> list[int]:
     from slackwater.model.node import Source
-    from slackwater.semantics.bounds import topological
 
     order: dict[int, None] = {}
     for node in topological([o.node for o in outputs]):

@@ -1,0 +1,71 @@
+"""Queries that meant something else under an older version: their checkpoints are refused, with the reason.
+
+A checkpoint has the number of its ``meaning`` in ``query.json``. What was counted under another meaning cannot
+be gone on with: the state would hold rows of both. Each change of meaning is a `Reason` with the number from
+which on a checkpoint has the new one; to add one, raise `MEANING` and append to `REASONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from slackwater.engine.plan import Plan
+from slackwater.errors import CheckpointError
+from slackwater.model.node import Join
+
+MEANING = 1
+"""What a checkpoint that is made now gets. One without a number has 0."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A change of meaning.
+
+    ``since`` is the first meaning that has it. ``concerned`` names the parts of a query that the change is about: none if
+    the query means what it meant before. ``change`` says what they meant before and what they mean now.
+    """
+
+    name: str
+    since: int
+    concerned: Callable[[Plan], Iterator[str]]
+    change: str
+
+
+def check_meaning(plan: Plan, stored: int, location: object) -> None:
+    """Refuse a query on a checkpoint of meaning ``stored`` under which the query meant something else."""
+    for reason in REASONS:
+        if stored >= reason.since:
+            continue
+        parts = list(reason.concerned(plan))
+        if parts:
+            raise CheckpointError(
+                "MEANING_CHANGED",
+                f"checkpoint '{location}' is of an older version, under which this query meant something "
+                f"else: {', '.join(parts)}. {reason.change}",
+                hint="start it on a new checkpointLocation, from its beginning: what the old version wrote "
+                "may be wrong",
+                location=location,
+                reason=reason.name,
+                parts=parts,
+            )
+
+
+def _text_keys(plan: Plan) -> Iterator[str]:
+    """Join keys of which one side is a text and the other is not, without ANSI mode."""
+    for node in plan.unshared.nodes:
+        if isinstance(node, Join) and not plan.ansi:
+            for name, types in node.mixed_keys:
+                if "string" in types:
+                    yield f"join key '{name}' ({' and '.join(types)})"
+
+
+REASONS: tuple[Reason, ...] = (
+    Reason(
+        "TEXT_KEYS",
+        1,
+        _text_keys,
+        "Such keys were compared as texts; without ANSI mode they are compared as Spark's '=' does, by the "
+        "other side's type.",
+    ),
+)
