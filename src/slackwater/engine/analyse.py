@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.conjuncts import Conjunct, conjuncts
 from slackwater.engine.cut import Cutter, Text, items, text_of
 from slackwater.engine.expression_text import Printer, Replace, ident, quoted
 from slackwater.engine.schema import data_type, fields_of, struct_of, type_name
@@ -93,6 +94,17 @@ class Analyser:
                 type=named.expr.type,
             )
         return named.expr
+
+    def conjuncts(
+        self, fields: Sequence[Field], condition: Column | str, names: Mapping[str, str]
+    ) -> list[Conjunct]:
+        """A condition over rows of ``fields``, taken apart at its ANDs; ``names`` as in `conjuncts`."""
+        self.condition(fields, condition)  # refuses what is none
+        with self._errors(fields, [condition]):
+            chosen = self._frame(fields).select(*self._inputs(fields, [condition]))
+            ((item,),) = self._projects(chosen._jdf.queryExecution().analyzed())
+        node = item.child() if "Alias" in self._printer.kinds(item) else item
+        return list(conjuncts(self._printer, node, fields, names))
 
     def aggregates(
         self,

@@ -89,7 +89,7 @@ class Printer:
         if text is not None:
             return text
         if "AttributeReference" in self.kinds(node):
-            return quoted(self._column(node))
+            return quoted(self.column(node))
         holes: list[str] = []
         return self._filled(self._printed(node, replace, holes), holes)
 
@@ -133,7 +133,7 @@ class Printer:
     def _printed(self, node: Any, replace: Replace, holes: list[str]) -> str:
         return str(self._rebuilt(node, replace, holes).sql())
 
-    def _column(self, node: Any) -> str:
+    def column(self, node: Any) -> str:
         """A column's own name: Spark keeps the letter case in which it was called."""
         name = str(node.name())
         if any(f.name == name for f in self._scope):
@@ -141,7 +141,7 @@ class Printer:
         return next((f.name for f in self._scope if f.name.lower() == name.lower()), name)
 
     def _attribute(self, node: Any, replace: Replace, holes: list[str]) -> Any:
-        key = (self._scope, self._column(node))
+        key = (self._scope, self.column(node))
         if key not in self._columns:
             number = len(self._texts)
             self._texts.append(quoted(key[1]))

@@ -55,9 +55,18 @@ def _text_keys(plan: Plan) -> Iterator[str]:
     """Join keys of which one side is a text and the other is not, without ANSI mode."""
     for node in plan.unshared.nodes:
         if isinstance(node, Join) and not plan.ansi:
-            for name, types in node.mixed_keys:
-                if "string" in types:
-                    yield f"join key '{name}' ({' and '.join(types)})"
+            for key in node.mixed_keys:
+                if "string" in key.types:
+                    yield f"join key '{key.name}' ({' and '.join(key.types)})"
+
+
+def _key_columns(plan: Plan) -> Iterator[str]:
+    """Key columns of a join's result that had the widest type of both sides."""
+    for node in plan.unshared.nodes:
+        if isinstance(node, Join):
+            for key in node.mixed_keys:
+                if key.shown is not None and key.widest not in (None, key.shown):
+                    yield f"column '{key.name}' of a {node.how} join was {key.widest}, and is {key.shown} now"
 
 
 REASONS: tuple[Reason, ...] = (
@@ -67,5 +76,12 @@ REASONS: tuple[Reason, ...] = (
         _text_keys,
         "Such keys were compared as texts; without ANSI mode they are compared as Spark's '=' does, by the "
         "other side's type.",
+    ),
+    Reason(
+        "KEY_COLUMNS",
+        1,
+        _key_columns,
+        "The key's column in the result has the type that Spark's join gives it, so that old and new files "
+        "of the sink would not go together.",
     ),
 )

@@ -43,7 +43,8 @@ def _value(spark: SparkSession, name: str) -> str:
     from pyspark.errors import PySparkException
 
     try:
-        return str(spark.conf.get(name))
+        # None for a setting without a value, whatever the type hint says
+        return str(spark.conf.get(name) or "")
     except PySparkException:
         return ""
 

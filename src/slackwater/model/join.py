@@ -59,4 +59,18 @@ class Condition:
         return f"function {self.name}@{self.version}({', '.join(self.columns) or 'all columns'})"
 
 
+@dataclass(frozen=True)
+class MixedKey:
+    """A key whose ``types`` differ between the inputs.
+
+    ``widest`` is the type that can hold the values of all inputs, if there is one; ``shown`` that of the column in the
+    result, if the inputs have one in common there.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    widest: str | None = None
+    shown: str | None = None
+
+
 Within: TypeAlias = Band | Tumbling | Reach

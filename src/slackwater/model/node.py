@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slackwater.model.aggregate import Primitive
-from slackwater.model.join import Condition, How, Within
+from slackwater.model.join import Condition, How, MixedKey, Within
 from slackwater.model.meaning import Meaning
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named, column
@@ -213,8 +213,8 @@ class Join(Node):
     Inside the operator column ``c`` of input ``i`` is called `raw_name` (i, c); ``outputs`` make the user's
     columns of these. ``time_names`` is what each input's time is called in the output. ``memory`` bounds what
     a partition-group may hold, in bytes, and ``deadline`` how long a pair may wait for a pass over what is on
-    disk, in microseconds; neither changes a result. ``mixed_keys`` are keys whose types differ between the inputs:
-    name, and type on each side before it was cast.
+    disk, in microseconds; neither changes a result. ``mixed_keys`` are those whose types differ
+    between the inputs.
     """
 
     inputs: tuple[Node, ...] = ()
@@ -227,7 +227,7 @@ class Join(Node):
     time_names: tuple[str, ...] = ()
     memory: int | None = None
     deadline: int | None = None
-    mixed_keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    mixed_keys: tuple[MixedKey, ...] = ()
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -1,4 +1,4 @@
-"""Take a join condition apart: equalities between two streams become keys, the rest stays a condition."""
+"""Join keys: pairs of expressions that Spark's ``=`` compares, each with the casts that Spark puts in."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from slackwater.model.schema import Field
 if TYPE_CHECKING:
     from slackwater.engine.analyse import Analyser
 
+_LEFT, _RIGHT = "l", "r"
+
 
 def equalities(
     conditions: Sequence[Any],
@@ -22,23 +24,22 @@ def equalities(
 
     ``owners`` tells for each column of the result (lower case) its stream and its name there.
     """
-    import sqlglot
-    from sqlglot import exp
-
+    names = {f.name: owners[f.name.lower()][1] for f in fields}
     pairs: list[tuple[str, str]] = []
     rest: list[str] = []
     for condition in conditions:
-        text = analyser.condition(fields, condition).sql
-        for part in sqlglot.parse_one(text, dialect="spark").unnest().flatten():
-            part = part.unnest()
-            left, right = part.args.get("this"), part.args.get("expression")
-            owned = [_streams(side, owners) for side in (left, right)]
-            if isinstance(part, exp.EQ) and sorted(map(sorted, owned)) == [[0], [1]]:
-                if owned[0] == {1}:
-                    left, right = right, left
-                pairs.append((_own(left, owners), _own(right, owners)))
+        for part in analyser.conjuncts(fields, condition, names):
+            if part.sides is None:
+                rest.append(part.sql)
+                continue
+            left, right = part.sides
+            owned = [{owners[c.lower()][0] for c in side.columns} for side in part.sides]
+            if owned == [{0}, {1}]:
+                pairs.append((left.sql, right.sql))
+            elif owned == [{1}, {0}]:
+                pairs.append((right.sql, left.sql))
             else:
-                rest.append(part.sql(dialect="spark"))
+                rest.append(part.sql)
     if not pairs:
         raise AnalysisError(
             "JOIN_CONDITION",
@@ -48,19 +49,51 @@ def equalities(
     return pairs, " AND ".join(f"({r})" for r in rest) or None
 
 
-def _streams(side: Any, owners: Mapping[str, tuple[int, str]]) -> set[int]:
-    from sqlglot import exp
+def compared_type(analyser: Analyser, types: Sequence[str], what: str) -> str:
+    """The type in which Spark's ``=`` compares values of these types."""
+    kind = types[0]
+    for other in types[1:]:
+        kind = _sides(analyser, kind, other, types, what)[0]
+    # Of three types each two may meet in another one.
+    for own in types:
+        if _sides(analyser, own, kind, types, what) != (kind, kind):
+            raise _not_comparable(types, what)
+    return kind
 
-    if not isinstance(side, exp.Expression):
-        return set()
-    return {owners[c.name.lower()][0] for c in side.find_all(exp.Column)}
+
+def cast_as_compared(analyser: Analyser, text: str, own: str, kind: str) -> str:
+    """The text of a key of type ``own`` where it is compared as ``kind``."""
+    if own == kind:
+        return text
+    fields = (Field(_LEFT, own), Field(_RIGHT, kind))
+    (part,) = analyser.conjuncts(fields, f"{_LEFT} = {_RIGHT}", {_LEFT: _LEFT, _RIGHT: _RIGHT})
+    assert part.sides is not None
+    # The name stands once in the text: a cast of it, and nothing else.
+    return part.sides[0].sql.replace(f"`{_LEFT}`", text)
 
 
-def _own(side: Any, owners: Mapping[str, tuple[int, str]]) -> str:
-    """The text of one side under its own stream's names."""
-    from sqlglot import exp
+def _sides(
+    analyser: Analyser, one: str, other: str, types: Sequence[str], what: str
+) -> tuple[str, str]:
+    """The types of both sides of an equality, as Spark casts them."""
+    if one == other:
+        return one, other
+    fields = (Field(_LEFT, one), Field(_RIGHT, other))
+    try:
+        (part,) = analyser.conjuncts(fields, f"{_LEFT} = {_RIGHT}", {_LEFT: _LEFT, _RIGHT: _RIGHT})
+    except AnalysisError as error:
+        raise _not_comparable(types, what) from error
+    assert part.sides is not None
+    return part.sides[0].type, part.sides[1].type
 
-    side = side.copy()
-    for found in list(side.find_all(exp.Column)):
-        found.set("this", exp.to_identifier(owners[found.name.lower()][1], quoted=True))
-    return str(side.sql(dialect="spark"))
+
+def _not_comparable(types: Sequence[str], what: str) -> AnalysisError:
+    shown = f"{types[0]} on one side and {types[1]} on the other"
+    if len(types) > 2:
+        shown = f"of types {', '.join(types)}, which have no type in common"
+    return AnalysisError(
+        "JOIN_TYPES",
+        f"join key '{what}' is {shown}",
+        hint="cast one of them before the join",
+        key=what,
+    )

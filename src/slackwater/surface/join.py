@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.expression_text import quoted
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Band, Condition, How, Reach, Tumbling, Within
+from slackwater.model.join import Band, Condition, How, MixedKey, Reach, Tumbling, Within
 from slackwater.model.join_times import join_times, renamed
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
@@ -17,7 +18,7 @@ from slackwater.model.time import TimeColumn, parse_duration, parse_instant, par
 from slackwater.model.window import TimeWindow
 from slackwater.surface.bands import BandSpec
 from slackwater.surface.conditions import ConditionSpec, condition_of
-from slackwater.surface.equalities import equalities
+from slackwater.surface.equalities import cast_as_compared, compared_type, equalities
 from slackwater.surface.windows import WindowSpec
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def join_streams(
         keys = _condition_keys(streams, pairs)
     else:
         keys = _keys(streams, names)
+    mixed = tuple(_mixed(streams, names, shared, shown.fields))
     computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
     streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
     test = None if where is None else _test(where, streams[0], shown.fields)
@@ -93,6 +95,7 @@ def join_streams(
         tuple(t.name for t in own),
         size,
         None if deadline is None else parse_duration(deadline, what="deadline", positive=False),
+        mixed,
     )
     inputs = {k: v for s in streams for k, v in s._inputs.items()}
     first = streams[0]
@@ -143,10 +146,7 @@ class _Columns:
         outputs: list[Named] = []
         self._names: dict[tuple[int, str], str] = {}
         for key in shared:
-            types = {s._column_type(n) for s, n in zip(streams, key, strict=True)}
-            kind = types.pop() if len(types) == 1 else _common_type(streams, key)
-            raws = [column(raw_name(i, n), kind) for i, n in enumerate(key)]
-            outputs.append(Named(key[0], _once(raws, how, kind)))
+            outputs.append(Named(key[0], _once(streams, key, how)))
             for i, n in enumerate(key):
                 self._names[i, n] = key[0]
         taken = {o.name.lower() for o in outputs}
@@ -187,14 +187,40 @@ class _Columns:
         return {out.lower(): place for place, out in self._names.items()}
 
 
-def _once(raws: Sequence[Expr], how: How, kind: str) -> Expr:
-    """The one column of a key that was given by name."""
+def _once(streams: Sequence[Stream], key: Key, how: How) -> Expr:
+    """The one column of a key that was given by name: of the type that Spark's join gives it."""
+    types = _types(streams, key)
+    raws = [Field(raw_name(i, n), t) for i, (n, t) in enumerate(zip(key, types, strict=True))]
     if how in ("inner", "left"):
-        return raws[0]
+        return column(raws[0].name, raws[0].type)
     if how == "right":
-        return raws[1]
-    sql = f"coalesce({', '.join(r.sql for r in raws)})"
-    return Expr(sql, kind, f"coalesce({', '.join(str(r.duck) for r in raws)})")
+        return column(raws[1].name, raws[1].type)
+    one = _coalesced(streams[0], raws)
+    if one is None:
+        raise AnalysisError(
+            "JOIN_TYPES",
+            f"join key '{key[0]}' is {types[0]} on one side and {types[1]} on the other, and no type of one "
+            "column holds both",
+            hint="cast one of them before the join",
+            key=key[0],
+        )
+    return one
+
+
+def _mixed(
+    streams: Sequence[Stream], keys: Sequence[Key], shared: Sequence[Key], fields: Sequence[Field]
+) -> Iterator[MixedKey]:
+    """The keys whose types differ between the streams."""
+    for key in keys:
+        types = _types(streams, key)
+        if len(set(types)) == 1:
+            continue
+        raws = [Field(f"c{i}", t) for i, t in enumerate(types)]
+        widest = _coalesced(streams[0], raws)
+        shown = fields[shared.index(key)].type if key in shared else None
+        yield MixedKey(
+            "/".join(dict.fromkeys(key)), types, None if widest is None else widest.type, shown
+        )
 
 
 def _label(labels: Sequence[str | None], i: int, name: str) -> str:
@@ -302,11 +328,26 @@ def _named_keys(on: Any, streams: Sequence[Stream]) -> tuple[list[Key], list[Key
 
 
 def _keys(streams: Sequence[Stream], names: Sequence[Key]) -> tuple[tuple[Named, ...], ...]:
-    kinds = [_common_type(streams, key) for key in names]
-    return tuple(
-        tuple(_cast(s, key[i], kind) for key, kind in zip(names, kinds, strict=True))
-        for i, s in enumerate(streams)
-    )
+    return tuple(zip(*(_key(streams, key) for key in names), strict=True)) or ((),) * len(streams)
+
+
+def _key(streams: Sequence[Stream], key: Key) -> list[Named]:
+    """A key on each side, cast as Spark's ``=`` casts it."""
+    types = _types(streams, key)
+    if len(set(types)) == 1:
+        return [Named(n, column(n, t)) for n, t in zip(key, types, strict=True)]
+    analyser = streams[0]._analyser
+    kind = compared_type(analyser, types, "/".join(dict.fromkeys(key)))
+    sides = []
+    for s, name, own in zip(streams, key, types, strict=True):
+        text = cast_as_compared(analyser, quoted(name), own, kind)
+        (cast,) = s._analyser.columns(s._node.schema, [text], star_ok=False)
+        sides.append(Named(name, column(name, own) if own == kind else cast.expr))
+    return sides
+
+
+def _types(streams: Sequence[Stream], key: Key) -> tuple[str, ...]:
+    return tuple(s._column_type(n) for s, n in zip(streams, key, strict=True))
 
 
 def _condition_keys(
@@ -315,51 +356,19 @@ def _condition_keys(
     """Keys from pairs of SQL texts, each over the columns of its own stream."""
     sides: list[list[Named]] = [[], []]
     for n, pair in enumerate(pairs):
-        found = [s._analyser.columns(s._node.schema, [t], star_ok=False)[0].expr
-                 for s, t in zip(streams, pair, strict=True)]  # fmt: skip
-        kind = found[0].type
-        if found[1].type != kind:
-            kind = _wider(streams[0], kind, found[1].type, " = ".join(pair))
         for side, s, text in zip(sides, streams, pair, strict=True):
-            (cast,) = s._analyser.columns(
-                s._node.schema, [f"CAST({text} AS {kind})"], star_ok=False
-            )
-            side.append(Named(f"_k{n}", cast.expr))
+            (key,) = s._analyser.columns(s._node.schema, [text], star_ok=False)
+            side.append(Named(f"_k{n}", key.expr))
     return tuple(tuple(side) for side in sides)
 
 
-def _common_type(streams: Sequence[Stream], key: Key) -> str:
-    kind = streams[0]._column_type(key[0])
-    for s, n in zip(streams[1:], key[1:], strict=True):
-        if s._column_type(n) != kind:
-            kind = _wider(streams[0], kind, s._column_type(n), "/".join(dict.fromkeys(key)))
-    return kind
-
-
-def _wider(stream: Stream, a: str, b: str, what: str) -> str:
-    from slackwater.engine.analyse import type_name
-
-    query = f"SELECT CAST(NULL AS {a}) = CAST(NULL AS {b}) AS c"
-    both = f"SELECT coalesce(CAST(NULL AS {a}), CAST(NULL AS {b})) AS c"
+def _coalesced(stream: Stream, raws: Sequence[Field]) -> Expr | None:
+    """The first of several columns that is not null; None if Spark finds no type for it."""
+    text = f"coalesce({', '.join(quoted(r.name) for r in raws)})"
     try:
-        stream._spark.sql(query)
-        return type_name(stream._spark.sql(both).schema.fields[0].dataType)
-    except Exception as error:
-        raise AnalysisError(
-            "JOIN_TYPES",
-            f"join key '{what}' is {a} on one side and {b} on the other",
-            hint="cast one of them before the join",
-            key=what,
-        ) from error
-
-
-def _cast(stream: Stream, name: str, kind: str) -> Named:
-    have = stream._column_type(name)
-    if have == kind:
-        return Named(name, column(name, kind))
-    text = f"CAST(`{name.replace('`', '``')}` AS {kind})"
-    (cast,) = stream._analyser.columns(stream._node.schema, [text], star_ok=False)
-    return Named(name, cast.expr)
+        return stream._analyser.columns(raws, [text], star_ok=False)[0].expr
+    except AnalysisError:
+        return None
 
 
 def _with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple[Named, ...]]:

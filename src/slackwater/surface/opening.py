@@ -82,12 +82,12 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
         )
     plans = {**stored["plans"], **plans}
     settings = {**stored["settings"], **settings}
-    now = {
+    fresh = {
         **stored, "outputs": trees, "plans": plans, "stores": stores, "settings": settings,
         "meaning": MEANING,
     }  # fmt: skip
-    if now != stored:
-        checkpoint.update_query(now)
+    if fresh != stored:
+        checkpoint.update_query(fresh)
     return str(stored["id"])
 
 
