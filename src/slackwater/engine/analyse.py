@@ -60,7 +60,7 @@ class Analyser:
     @cached_property
     def _printer(self) -> Printer:
         context = self._spark.sparkContext
-        return Printer(context._jvm, context._gateway)
+        return Printer(context._jvm, context._gateway, self.meaning)
 
     def columns(
         self, fields: Sequence[Field], exprs: Sequence[Column | str], star_ok: bool = True
@@ -243,7 +243,9 @@ class Analyser:
     def _expr(self, text: Text, fields: Sequence[Field]) -> Expr:
         sql, type = text.sql, text.type
         columns = {f.name: f.type for f in fields}
-        meaning = current(self._spark)
+        meaning = self._printer.meaning
+        if meaning.escaped and "\\" in sql:
+            return Expr(sql, type, None, "a backslash that does not escape", meaning)
         try:
             done = translate(sql, columns, ansi=meaning.ansi, zone=meaning.zone)
         except NotTranslatable as reason:
@@ -307,9 +309,10 @@ class Analyser:
 
     @contextmanager
     def _errors(self, fields: Sequence[Field], exprs: Sequence[Column | str]) -> Iterator[None]:
-        """Spark's analysis errors as ours."""
+        """Spark's analysis under the settings of this moment, its errors as ours."""
         from pyspark.errors import PySparkException
 
+        self._printer.meaning = current(self._spark)
         try:
             with _quiet():
                 yield

@@ -14,11 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 from slackwater.errors import AnalysisError
+from slackwater.model.meaning import Meaning
 from slackwater.model.schema import Field
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _HOLE = re.compile(r"swhole(\d+)x")
 _COLUMN = re.compile(r"swcolumn(\d+)x")
+
+# what `struct` calls a value that has no alias: a column or field by its name, anything else by its place
+_LAST_NAME = re.compile(r"(?:.*\.)?`((?:[^`]|``)+)`", re.DOTALL)
+# what stands between quotes where a backslash does not escape
+_RAW = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL)
 
 _CLOCK = ("CurrentTimestampLike", "CurrentDate", "LocalTimestamp", "CurrentTime")
 _UDF = ("PythonUDF", "PythonUDAF", "PythonFuncExpression", "PythonUDTF", "ScalaUDF")
@@ -38,10 +44,25 @@ def ident(attribute: Any) -> int:
     return int(attribute.exprId().id())
 
 
-class Printer:
-    """Prints expressions of one JVM."""
+def string(value: str, escaped: bool) -> str:
+    r"""A text that Spark reads as this string; ``escaped`` is spark.sql.parser.escapedStringLiterals.
 
-    def __init__(self, jvm: Any, gateway: Any):
+    >>> print(string(r"it's a\b", False), string(r"a\b", True), string("a'b", True))
+    'it\'s a\\b' 'a\b' CAST(X'612762' AS STRING)
+    """
+    if not escaped:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if _RAW.fullmatch(value):
+        return f"'{value}'"
+    # There a quote cannot be written.
+    return f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
+
+
+class Printer:
+    """Prints expressions of one JVM. ``meaning`` are the settings under which the texts will be read."""
+
+    def __init__(self, jvm: Any, gateway: Any, meaning: Meaning):
+        self.meaning = meaning
         self._jvm = jvm
         self._gateway = gateway
         self._kinds: dict[str, frozenset[str]] = {}
@@ -149,7 +170,10 @@ class Printer:
         return self._columns[key]
 
     def _literal(self, node: Any, replace: Replace, holes: list[str]) -> Any:
-        if node.dataType().typeName() == "timestamp":
+        kind = node.dataType().typeName()
+        if kind == "string" and self.meaning.escaped and node.value() is not None:
+            return self._hole(string(str(node.value()), True), node, holes)
+        if kind == "timestamp":
             text = _instant(node.value())
             if text is not None:
                 return self._hole(text, node, holes)
@@ -163,6 +187,32 @@ class Printer:
                 return self._hole(text, node, holes)
         if kind.json() == child.dataType().json():
             return self._rebuilt(child, replace, holes)
+        if kind.typeName() == "timestamp" and self.meaning.plain_timestamp_is_local:
+            text = str(self._whole(node, replace, holes).sql())
+            return self._hole(text.removesuffix("TIMESTAMP)") + "TIMESTAMP_LTZ)", node, holes)
+        return None
+
+    def _struct(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """``struct``: Spark prints it without the names of its fields."""
+        if str(node.prettyName()) != "struct":
+            return None
+        names, values = node.names(), node.valExprs()
+        pairs = [
+            (
+                str(names.apply(i)),
+                self._filled(self._printed(values.apply(i), replace, holes), holes),
+            )
+            for i in range(values.size())
+        ]
+        if all(name == _own_name(text, i) for i, (name, text) in enumerate(pairs)):
+            return self._hole(f"struct({', '.join(t for _, t in pairs)})", node, holes)
+        parts = ", ".join(f"{string(n, self.meaning.escaped)}, {t}" for n, t in pairs)
+        return self._hole(f"named_struct({parts})", node, holes)
+
+    def _optioned(self, node: Any, replace: Replace, holes: list[str]) -> Any:
+        """Functions that Spark prints without their options."""
+        if not node.options().isEmpty():
+            raise _unprintable(node)
         return None
 
     def _minus(self, node: Any, replace: Replace, holes: list[str]) -> Any:
@@ -281,7 +331,17 @@ _SPECIAL: dict[str, Callable[[Printer, Any, Replace, list[str]], Any]] = {
     "ExtractANSIIntervalDays": Printer._days,
     "Extract": Printer._part,
     "With": Printer._with,
+    "CreateNamedStruct": Printer._struct,
+    "StructsToJson": Printer._optioned,
+    "StructsToCsv": Printer._optioned,
+    "StructsToXml": Printer._optioned,
 }
+
+
+def _own_name(text: str, place: int) -> str:
+    """What ``struct`` calls the field of a value that is written so."""
+    found = _LAST_NAME.fullmatch(text)
+    return f"col{place + 1}" if found is None else found.group(1).replace("``", "`")
 
 
 def _instant(ticks: object) -> str | None:

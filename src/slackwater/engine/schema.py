@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.expression_text import quoted
 from slackwater.model.schema import Field
+
+# the type, not a field of that name; names in backquotes stay
+_TIMESTAMP = re.compile(r"(`(?:[^`]|``)*`)|\btimestamp\b(?!:)")
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -47,11 +51,10 @@ def data_type(name: str) -> DataType:
     """
     from pyspark.sql.types import DataType, TimestampType
 
-    if (
-        name == "timestamp"
-    ):  # as `simpleString` means it, whatever the session's spark.sql.timestampType
+    # as `simpleString` means it, whatever the session's spark.sql.timestampType
+    if name == "timestamp":
         return TimestampType()
-    return DataType.fromDDL(name)
+    return DataType.fromDDL(_TIMESTAMP.sub(lambda m: m[1] or "timestamp_ltz", name))
 
 
 def _plain_or_quoted(name: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 ANSI = "spark.sql.ansi.enabled"
 ZONE = "spark.sql.session.timeZone"
 CASE = "spark.sql.caseSensitive"
+TIMESTAMP_TYPE = "spark.sql.timestampType"
 ESCAPED = "spark.sql.parser.escapedStringLiterals"
 
 SETTINGS: tuple[str, ...] = (
@@ -25,7 +26,7 @@ SETTINGS: tuple[str, ...] = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
     "spark.sql.ansi.enforceReservedKeywords",
     "spark.sql.variable.substitute",
-    "spark.sql.timestampType",
+    TIMESTAMP_TYPE,
     "spark.sql.functionResolution.sessionOrder",
     "spark.sql.legacy.consecutiveStringLiterals.enabled",
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled",
@@ -125,6 +126,11 @@ class Meaning:
     def escaped(self) -> bool:
         """Whether a backslash in a string literal is just a backslash."""
         return self.value(ESCAPED) == "true"
+
+    @property
+    def plain_timestamp_is_local(self) -> bool:
+        """Whether TIMESTAMP in a text is the type without a zone."""
+        return self.value(TIMESTAMP_TYPE) == "timestamp_ntz"
 
     def differences(self, other: Meaning) -> Iterator[tuple[str, str, str]]:
         """(setting, value here, value there) of what both have recorded and differs."""
