@@ -135,8 +135,8 @@ def _column_engine_error(text: str) -> ExecutionError | None:
         return ExecutionError(
             "EXPRESSION_FAILED",
             f"an expression fails for some row: {found['message']}",
-            hint="keep such rows out with where(...), or use a function that gives null instead, "
-            "such as try_add or try_cast",
+            hint="keep such rows out with where(...), use a function that gives null instead, such as try_add or "
+            "try_cast, or compute the column on the DataFrame, before sw.stream(...)",
         )
     return None
 

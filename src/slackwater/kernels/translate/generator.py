@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -137,6 +137,11 @@ class _Generator:
         assert isinstance(done, Typed)
         return done
 
+    def _reading(self, node: exp.Expression) -> Context:
+        """The context with the columns that a node reads."""
+        names = dict.fromkeys(c.parts[0].name.lower() for c in node.find_all(exp.Column))
+        return replace(self.ctx, reads=tuple(names))
+
     def _all(self, nodes: Sequence[exp.Expression]) -> list[Typed]:
         return [self.visit(n) for n in nodes]
 
@@ -206,13 +211,14 @@ class _Generator:
         if operator not in ("+", "-"):
             raise NotTranslatable("an interval times a number")
         a, sign = self.visit(node.this), 1 if operator == "+" else -1
+        ctx = self._reading(node)
         value, first, last = interval_parts(node.expression)
         if first.upper() in ("MONTH", "YEAR") and last is None:
             if not value.lstrip("-").isdigit():
                 raise NotTranslatable(f"interval '{value}'")
             months = int(value) * (12 if first.upper() == "YEAR" else 1)
-            return times.shifted_months(self.ctx, a, sign * months)
-        return times.shifted(self.ctx, a, sign * literals.interval_micros(value, first, last))
+            return times.shifted_months(ctx, a, sign * months)
+        return times.shifted(ctx, a, sign * literals.interval_micros(value, first, last))
 
     def _visit_neg(self, node: exp.Neg) -> Typed:
         inner = node.this
@@ -297,11 +303,11 @@ class _Generator:
         if name in ("timestampadd", "timestampdiff") and len(node.expressions) == 3:
             unit, first, second = node.expressions
             work = times.timestampadd if name == "timestampadd" else times.timestampdiff
-            return work(self.ctx, unit.name, self.visit(first), self.visit(second))
+            return work(self._reading(node), unit.name, self.visit(first), self.visit(second))
         handler = _FUNCTIONS.get(name)
         if handler is None:
             raise NotTranslatable(f"function {name}")
-        return handler(self.ctx, self._all(node.expressions))
+        return handler(self._reading(node), self._all(node.expressions))
 
 
 def _suffixed(literal: exp.Literal, kind: str) -> bool:

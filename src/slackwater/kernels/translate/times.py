@@ -1,17 +1,22 @@
 """Points in time. A timestamp is counted in microseconds; local time is that plus the zone's offset.
 
-Only zones of a fixed offset are translated where local time matters. Values beyond what DuckDB can
-hold as a timestamp (before 290309 BC, after 294246 AD) fail instead of wrapping around.
+Only zones of a fixed offset are translated where local time matters. Spark's times reach as far as a long
+does. What DuckDB holds ends four hours earlier in the past, and its last values mean infinity: a result there is an
+error that shows the row. The same goes for dates, which Spark lets wrap around.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.kernels.translate.typed import Context, Handler, Typed, call
+from slackwater.kernels.translate.arithmetic import wrapped
+from slackwater.kernels.translate.typed import Context, Handler, Typed, call, held
 from slackwater.kernels.translate.types import INTEGERS, NotTranslatable
 
 SECOND = 1_000_000
+# what DuckDB can hold, in microseconds and in days
+_FIRST, _LAST = -9_223_372_022_400_000_000, (1 << 63) - 2
+_LAST_DAY = (1 << 31) - 2
 _TICKS = {
     "microsecond": 1, "millisecond": 1_000, "second": SECOND, "minute": 60 * SECOND,
     "hour": 3_600 * SECOND, "day": 86_400 * SECOND,
@@ -75,8 +80,14 @@ def shifted(ctx: Context, a: Typed, ticks: int) -> Typed:
         raise NotTranslatable(f"{a.type} plus an interval")
     if a.type == "timestamp" and abs(ticks) >= _TICKS["day"]:
         ctx.fixed_offset("adding days")
+    return call((a,), _moved(ctx, a, ticks), a.type, raises=True)
+
+
+def _moved(ctx: Context, a: Typed, ticks: int) -> str:
     make = "make_timestamptz" if a.type == "timestamp" else "make_timestamp"
-    return call((a,), f"{make}({_plus(micros(a), ticks)})", a.type, raises=True)
+    least, most = max(_FIRST, _FIRST - ticks), min(_LAST, _LAST - ticks)
+    sql = f"{make}({_plus(micros(a), ticks)})"
+    return held(ctx, micros(a), least, most, sql, f"a time moved by {ticks} microseconds")
 
 
 def shifted_months(ctx: Context, a: Typed, months: int) -> Typed:
@@ -87,6 +98,9 @@ def shifted_months(ctx: Context, a: Typed, months: int) -> Typed:
     sql = f"({local_time(ctx, a, what)} + to_months({months}))"
     if a.type == "timestamp":
         sql = from_local(ctx, sql, what)
+    room = (abs(months) + 1) * 31 * DAY
+    text = f"a time moved by {months} months"
+    sql = held(ctx, micros(a), _FIRST + room, _LAST - room, sql, text)
     return call((a,), sql, a.type, raises=True)
 
 
@@ -179,6 +193,10 @@ def _from_unix(ticks: int) -> Handler:
         if a.type not in INTEGERS:
             raise NotTranslatable(f"timestamp from {a.type}")
         sql = f"make_timestamptz(CAST({a.sql} AS BIGINT) * {ticks}::BIGINT)"
+        if a.type != "bigint":
+            return call(args, sql, "timestamp")
+        text = f"a time of so many units of {ticks} microseconds"
+        sql = held(ctx, a.sql, -(-_FIRST // ticks), _LAST // ticks, sql, text)
         return call(args, sql, "timestamp", raises=True)
 
     return handler
@@ -186,19 +204,22 @@ def _from_unix(ticks: int) -> Handler:
 
 def date_add(ctx: Context, args: Sequence[Typed]) -> Typed:
     """``date_add(date, days)``."""
-    return _days(args, "+")
+    return _days(ctx, args, "+")
 
 
 def date_sub(ctx: Context, args: Sequence[Typed]) -> Typed:
     """``date_sub(date, days)``."""
-    return _days(args, "-")
+    return _days(ctx, args, "-")
 
 
-def _days(args: Sequence[Typed], operator: str) -> Typed:
+def _days(ctx: Context, args: Sequence[Typed], operator: str) -> Typed:
     a, days = _count(args, 2)
     if a.type != "date" or days.type not in ("int", "smallint", "tinyint"):
         raise NotTranslatable(f"{a.type} {operator} days of {days.type}")
-    return call(args, f"({a.sql} {operator} CAST({days.sql} AS INTEGER))", "date", raises=True)
+    sql = f"({a.sql} {operator} CAST({days.sql} AS INTEGER))"
+    number = f"(({a.sql} - DATE '1970-01-01') {operator} CAST({days.sql} AS BIGINT))"
+    sql = held(ctx, number, -_LAST_DAY, _LAST_DAY, sql, "a date moved by days")
+    return call(args, sql, "date", raises=True)
 
 
 def datediff(ctx: Context, args: Sequence[Typed]) -> Typed:
@@ -206,7 +227,7 @@ def datediff(ctx: Context, args: Sequence[Typed]) -> Typed:
     a, b = _count(args, 2)
     if a.type != "date" or b.type != "date":
         raise NotTranslatable(f"datediff of {a.type} and {b.type}")
-    return call(args, f"CAST({a.sql} - {b.sql} AS INTEGER)", "int")
+    return call(args, wrapped(f"({a.sql} - {b.sql})::HUGEINT", "int"), "int")
 
 
 def timestampdiff(ctx: Context, unit: str, a: Typed, b: Typed) -> Typed:
@@ -216,7 +237,8 @@ def timestampdiff(ctx: Context, unit: str, a: Typed, b: Typed) -> Typed:
         raise NotTranslatable(f"timestampdiff({unit}, {a.type}, {b.type})")
     if unit.lower() == "day":
         ctx.fixed_offset("a difference in days")
-    return call((a, b), f"(({micros(b)} - {micros(a)}) // {ticks}::BIGINT)", "bigint", raises=True)
+    apart = f"({micros(b)}::HUGEINT - {micros(a)}::HUGEINT)"
+    return call((a, b), f"CAST({apart} // {ticks} AS BIGINT)", "bigint", raises=True)
 
 
 def timestampadd(ctx: Context, unit: str, count: Typed, a: Typed) -> Typed:
@@ -230,8 +252,7 @@ def timestampadd(ctx: Context, unit: str, count: Typed, a: Typed) -> Typed:
         raise NotTranslatable(f"timestampadd({unit}, {count.sql}, {a.type})")
     if unit.lower() == "day" and a.type == "timestamp":
         ctx.fixed_offset("adding days")
-    make = "make_timestamptz" if a.type == "timestamp" else "make_timestamp"
-    return call((a,), f"{make}({_plus(micros(a), count.value * ticks)})", a.type, raises=True)
+    return call((a,), _moved(ctx, a, count.value * ticks), a.type, raises=True)
 
 
 def _count(args: Sequence[Typed], count: int) -> Sequence[Typed]:

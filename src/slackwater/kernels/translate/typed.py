@@ -40,12 +40,28 @@ class Context:
     columns: dict[str, tuple[str, str]] = field(default_factory=dict)
     offset: int | None = None
     """Microseconds that local time is ahead of UTC; None if the zone is no fixed offset."""
+    reads: tuple[str, ...] = ()
+    """The columns that the expression at hand reads, to be shown where a row of them fails."""
+
+    def row(self) -> str:
+        """A text of the row's columns that the expression at hand reads."""
+        parts = [_shown(*self.columns[name]) for name in self.reads if name in self.columns]
+        return " || ', ' || ".join(parts) or "'a constant'"
 
     def fixed_offset(self, what: str) -> int:
         """The zone's offset, for a ``what`` that depends on the zone."""
         if self.offset is None:
             raise NotTranslatable(f"{what} in the time zone {self.zone}, which is no fixed offset")
         return self.offset
+
+
+def _shown(name: str, type: str) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    # As text, a time that is too far away would be an error of its own.
+    value = f"epoch_us({quoted})" if type.startswith("timestamp") else quoted
+    unit = " microseconds" if type.startswith("timestamp") else ""
+    shown = f"coalesce(CAST({value} AS VARCHAR) || '{unit}', 'NULL')"
+    return f"{text_literal(f'{name} = ')} || {shown}"
 
 
 Handler = Callable[[Context, Sequence[Typed]], Typed]
@@ -66,6 +82,18 @@ def null(type: str) -> str:
 def fail(condition: str, text: str) -> str:
     """Raise when evaluated."""
     return f"error({text_literal(f'[{condition}] {text}')})"
+
+
+def held(ctx: Context, value: str, least: int, most: int, sql: str, what: str) -> str:
+    """``sql`` where an integer ``value`` lies in [least, most]; elsewhere an error that shows the row.
+
+    For results that Spark has and the column engine cannot hold.
+    """
+    text = text_literal(f"[OUT_OF_RANGE] {what} lies beyond what the column engine can hold: ")
+    return (
+        f"(CASE WHEN {value} BETWEEN {least}::BIGINT AND {most}::BIGINT THEN {sql}"
+        f" WHEN {value} IS NULL THEN NULL ELSE error({text} || {ctx.row()}) END)"
+    )
 
 
 def call(
