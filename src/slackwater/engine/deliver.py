@@ -252,7 +252,10 @@ class Delivery:
                 self.files.setdefault(name, []).append(OutputFile("", rows, 0))
                 continue
             whole = pa.concat_tables(tables)
-            for directory, part in partition_tables(whole, staging.partition_by):
+            plan = self.batch.plan
+            for directory, part in partition_tables(
+                whole, staging.partition_by, zone=plan.zone, ansi=plan.ansi
+            ):
                 self.files.setdefault(name, []).append(self._write(staging, directory, part))
         self._pending.clear()
         self._pending_bytes = 0

@@ -126,6 +126,24 @@ def check_types(fields: Sequence[Field], partition_by: Sequence[str], kind: str)
             )
 
 
+def check_partitions(fields: Sequence[Field], partition_by: Sequence[str]) -> None:
+    """Refuse what Spark refuses: directories of values that have parts, and files without a column."""
+    for f in fields:
+        if f.name in partition_by and f.type.startswith(("struct<", "array<", "map<")):
+            raise AnalysisError(
+                "BAD_PARTITION_COLUMN",
+                f"partitionBy: column '{f.name}' is {f.type}, which cannot name a directory",
+                hint="partition by one of its parts: add it with withColumn(...)",
+                column=f.name,
+            )
+    if partition_by and len(set(partition_by)) == len(fields):
+        raise AnalysisError(
+            "BAD_PARTITION_COLUMN",
+            "partitionBy names every column, and nothing is left for the files",
+            hint="leave one out, or add a column",
+        )
+
+
 def make_folder(folder: Path) -> None:
     """The directory of a sink, or an error that names it."""
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.clock import Clock
 from slackwater.engine.handle import StreamingQuery
 from slackwater.errors import AnalysisError
-from slackwater.sinks.base import Sink, check_format, check_types
+from slackwater.sinks.base import Sink, check_format, check_partitions, check_types
 from slackwater.sinks.files import ParquetSink, TextSink
 from slackwater.sinks.others import (
     ConsoleSink,
@@ -118,7 +118,9 @@ class StreamWriter:
         flat = [
             c for item in columns for c in (item if isinstance(item, (list, tuple)) else [item])
         ]
-        self._partition_by = tuple(self._stream._column(c) for c in flat)
+        names = tuple(self._stream._column(c) for c in flat)
+        check_partitions(self._stream._node.schema, names)
+        self._partition_by = names
         return self
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> StreamWriter:
@@ -193,6 +195,9 @@ class StreamWriter:
                 return ParquetSink(name, fields, path, self._partition_by)
             check_format(self._stream._spark, kind)
             check_types(fields, self._partition_by, kind)
+            # Times as text are in the query's zone, whatever becomes of the session's.
+            if not any(k.lower() == "timezone" for k in options):
+                options["timeZone"] = self._stream._analyser.zone
             return TextSink(name, fields, path, kind, options, self._partition_by)
         check_format(self._stream._spark, kind)
         if path is not None:
