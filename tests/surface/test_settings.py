@@ -142,6 +142,32 @@ def test_a_setting_that_changes_before_the_streams_end_is_refused(
     assert caught.value.condition == "SETTINGS_DIFFER" and "Asia/Tokyo" in str(caught.value)
 
 
+def test_letter_case_tells_names_apart_if_it_does_in_the_session(spark: SparkSession) -> None:
+    with settings(spark, caseSensitive="true"):
+        s = stream(spark)
+        refused(lambda: s.where("K = 'a'"), "COLUMN_NOT_FOUND", "'K'")
+        refused(lambda: s.dropDuplicates(["TS"]), "COLUMN_NOT_FOUND", "'TS'")
+        # Spark would have both columns; ours would not know them apart.
+        refused(lambda: s.withColumn("K", "1"), "DUPLICATE_COLUMN", "'k'")
+        assert s.drop("V").withColumnRenamed("V", "w").columns == ["k", "ts", "v"]
+        df = sw.replay(spark, [[("a", "b", at(0))]], "k string, K string, ts timestamp")
+        refused(lambda: sw.stream(df, time="ts"), "DUPLICATE_COLUMN", "'k'")
+    s = stream(spark)
+    assert s.drop("V").withColumnRenamed("K", "w").columns == ["w", "ts"]
+
+
+def test_aggregates_that_a_legacy_setting_changes_are_refused(spark: SparkSession) -> None:
+    """The kernels give null where Spark then gives NaN."""
+    with settings(spark, legacy__statisticalAggregate="true"):
+        grouped = stream(spark).groupBy(sw.window("5 seconds"))
+        for call in ("var_samp(v)", "stddev(v)", "covar_samp(v, v)", "corr(v, v)"):
+            refused(
+                lambda c=call: grouped.agg(f"{c} AS x"),
+                "UNSUPPORTED_AGGREGATE",
+                "statisticalAggregate",
+            )
+
+
 # --- restarts ---------------------------------------------------------------------------------------
 
 

@@ -150,6 +150,12 @@ class Analyser:
         outputs = tuple(Named(n, self._expr(text, inside)) for n, text in cut)
         return named_keys, primitives, outputs
 
+    def united_type(self, one: str, other: str) -> str:
+        """The type of a column that holds values of both types, as in a union."""
+        left, right = (self._frame((Field("c", t),)) for t in (one, other))
+        with self._errors((), [f"{one} UNION {other}"]):
+            return type_name(left.union(right).schema.fields[0].dataType)
+
     def monotone(
         self,
         fields: Sequence[Field],

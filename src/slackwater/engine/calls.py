@@ -27,6 +27,9 @@ _DISTINCT = {
     "collect_list": "collect_set",
     **{f: f for f in ("min", "max", "bool_and", "bool_or", "collect_set", "approx_count_distinct")},
 }  # fmt: skip
+_STATISTICAL = {
+    "VariancePop", "VarianceSamp", "StddevPop", "StddevSamp", "CovPopulation", "CovSample", "Corr",
+}  # fmt: skip
 _SHOWN = tuple(
     sorted(
         {f for f in TRAITS if not f.endswith("_distinct") and f not in ("udaf", "heavy_hitters")}
@@ -65,6 +68,8 @@ def shape_of(call: Any, kinds: Callable[[Any], Any]) -> Shape:
         if found not in _DISTINCT:
             raise unsupported(f"{pretty}(DISTINCT ...)")
         found = _DISTINCT[found]
+    if own & _STATISTICAL and not function.nullOnDivideByZero():
+        raise unsupported(f"{pretty} under spark.sql.legacy.statisticalAggregate")
     if own & {"BoolAnd", "BoolOr", "CountIf"}:
         return Shape(found, (function.child(),))
     if found in ("max_by", "min_by") and len(nodes) != 2:

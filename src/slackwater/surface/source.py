@@ -165,7 +165,7 @@ def _check_columns(fields: Sequence[Field]) -> None:
             )
         if field.name.lower() in seen:
             raise AnalysisError(
-                "DUPLICATE_NAME",
+                "DUPLICATE_COLUMN",
                 f"the schema has columns '{seen[field.name.lower()]}' and '{field.name}'",
                 hint="name them apart; column names are compared without regard to case",
                 column=field.name,

@@ -139,7 +139,7 @@ class Stream:
         new = {n: Named(n, f.expr) for n, f in zip(columns, found, strict=True)}
         kept = []
         for f in self._node.schema:
-            same = next((n for n in new if n.lower() == f.name.lower()), None)
+            same = next((n for n in new if self._same(n, f.name)), None)
             kept.append(
                 new.pop(same) if same is not None else Named(f.name, column(f.name, f.type))
             )
@@ -149,18 +149,17 @@ class Stream:
         """Rename a column; nothing happens if there is none of that name, as in Spark."""
         return self._project(
             tuple(
-                Named(new if f.name.lower() == existing.lower() else f.name, column(f.name, f.type))
+                Named(new if self._same(existing, f.name) else f.name, column(f.name, f.type))
                 for f in self._node.schema
             )
         )
 
     def drop(self, *names: str) -> Stream:
         """Leave columns out; names that do not exist are ignored, as in Spark."""
-        gone = {n.lower() for n in names}
         kept = tuple(
             Named(f.name, column(f.name, f.type))
             for f in self._node.schema
-            if f.name.lower() not in gone
+            if not any(self._same(n, f.name) for n in names)
         )
         return self._project(kept)
 
@@ -360,7 +359,7 @@ class Stream:
         return found
 
     def _column(self, name: str) -> str:
-        found = next((f.name for f in self._node.schema if f.name.lower() == name.lower()), None)
+        found = next((f.name for f in self._node.schema if self._same(name, f.name)), None)
         if found is None:
             raise AnalysisError(
                 "COLUMN_NOT_FOUND",
@@ -369,6 +368,12 @@ class Stream:
                 name=name,
             )
         return found
+
+    def _same(self, one: str, other: str) -> bool:
+        """Whether two names are one to the session."""
+        if self._analyser.meaning.case_sensitive:
+            return one == other
+        return one.lower() == other.lower()
 
     def _text(self) -> str:
         return "\n".join(render(self._node, policies=True))

@@ -103,12 +103,9 @@ def _common(stream: Stream, a: Field, b: Field | None) -> str:
     assert b is not None
     if a.type == b.type:
         return a.type
-    query = f"SELECT CAST(NULL AS {a.type}) AS c UNION ALL SELECT CAST(NULL AS {b.type})"
     try:
-        from slackwater.engine.analyse import type_name
-
-        return type_name(stream._spark.sql(query).schema.fields[0].dataType)
-    except Exception as error:
+        return stream._analyser.united_type(a.type, b.type)
+    except AnalysisError as error:
         raise AnalysisError(
             "UNION_MISMATCH",
             f"column '{a.name}' is {a.type} in one stream and {b.type} in the other",
