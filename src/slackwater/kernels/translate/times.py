@@ -17,6 +17,10 @@ SECOND = 1_000_000
 # what DuckDB can hold, in microseconds and in days
 _FIRST, _LAST = -9_223_372_022_400_000_000, (1 << 63) - 2
 _LAST_DAY = (1 << 31) - 2
+_MAKE = {
+    "timestamp": "make_timestamptz({})", "timestamp_ntz": "make_timestamp({})",
+    "date": "(DATE '1970-01-01' + CAST({} AS INTEGER))",
+}  # fmt: skip
 _TICKS = {
     "microsecond": 1, "millisecond": 1_000, "second": SECOND, "minute": 60 * SECOND,
     "hour": 3_600 * SECOND, "day": 86_400 * SECOND,
@@ -84,10 +88,10 @@ def shifted(ctx: Context, a: Typed, ticks: int) -> Typed:
 
 
 def _moved(ctx: Context, a: Typed, ticks: int) -> str:
-    make = "make_timestamptz" if a.type == "timestamp" else "make_timestamp"
     least, most = max(_FIRST, _FIRST - ticks), min(_LAST, _LAST - ticks)
-    sql = f"{make}({_plus(micros(a), ticks)})"
-    return held(ctx, micros(a), least, most, sql, f"a time moved by {ticks} microseconds")
+    made = _MAKE[a.type].format(_plus(micros(a), ticks))
+    what = f"a time moved by {ticks} microseconds"
+    return held(ctx, micros(a), least, most, made, _MAKE[a.type], what)
 
 
 def shifted_months(ctx: Context, a: Typed, months: int) -> Typed:
@@ -100,7 +104,7 @@ def shifted_months(ctx: Context, a: Typed, months: int) -> Typed:
         sql = from_local(ctx, sql, what)
     room = (abs(months) + 1) * 31 * DAY
     text = f"a time moved by {months} months"
-    sql = held(ctx, micros(a), _FIRST + room, _LAST - room, sql, text)
+    sql = held(ctx, micros(a), _FIRST + room, _LAST - room, sql, _MAKE[a.type], text)
     return call((a,), sql, a.type, raises=True)
 
 
@@ -196,7 +200,8 @@ def _from_unix(ticks: int) -> Handler:
         if a.type != "bigint":
             return call(args, sql, "timestamp")
         text = f"a time of so many units of {ticks} microseconds"
-        sql = held(ctx, a.sql, -(-_FIRST // ticks), _LAST // ticks, sql, text)
+        least, most = -(-_FIRST // ticks), _LAST // ticks
+        sql = held(ctx, a.sql, least, most, sql, _MAKE["timestamp"], text)
         return call(args, sql, "timestamp", raises=True)
 
     return handler
@@ -218,7 +223,7 @@ def _days(ctx: Context, args: Sequence[Typed], operator: str) -> Typed:
         raise NotTranslatable(f"{a.type} {operator} days of {days.type}")
     sql = f"({a.sql} {operator} CAST({days.sql} AS INTEGER))"
     number = f"(({a.sql} - DATE '1970-01-01') {operator} CAST({days.sql} AS BIGINT))"
-    sql = held(ctx, number, -_LAST_DAY, _LAST_DAY, sql, "a date moved by days")
+    sql = held(ctx, number, -_LAST_DAY, _LAST_DAY, sql, _MAKE["date"], "a date moved by days")
     return call(args, sql, "date", raises=True)
 
 

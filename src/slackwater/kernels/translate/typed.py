@@ -46,7 +46,7 @@ class Context:
     def row(self) -> str:
         """A text of the row's columns that the expression at hand reads."""
         parts = [_shown(*self.columns[name]) for name in self.reads if name in self.columns]
-        return " || ', ' || ".join(parts) or "'a constant'"
+        return " || ', ' || ".join(parts)
 
     def fixed_offset(self, what: str) -> int:
         """The zone's offset, for a ``what`` that depends on the zone."""
@@ -84,15 +84,19 @@ def fail(condition: str, text: str) -> str:
     return f"error({text_literal(f'[{condition}] {text}')})"
 
 
-def held(ctx: Context, value: str, least: int, most: int, sql: str, what: str) -> str:
-    """``sql`` where an integer ``value`` lies in [least, most]; elsewhere an error that shows the row.
+def held(ctx: Context, value: str, least: int, most: int, made: str, of: str, what: str) -> str:
+    """``made`` where an integer ``value`` lies in [least, most]; elsewhere an error that shows the row.
 
-    For results that Spark has and the column engine cannot hold.
+    For results that Spark has and the column engine cannot hold. ``of`` makes such a result of an integer. The
+    error comes from the row's text, which is no integer: with ``error`` a filter would not be pushed into a scan.
     """
+    if not ctx.reads:
+        return made
     text = text_literal(f"[OUT_OF_RANGE] {what} lies beyond what the column engine can hold: ")
     return (
-        f"(CASE WHEN {value} BETWEEN {least}::BIGINT AND {most}::BIGINT THEN {sql}"
-        f" WHEN {value} IS NULL THEN NULL ELSE error({text} || {ctx.row()}) END)"
+        f"(CASE WHEN {value} BETWEEN {least}::BIGINT AND {most}::BIGINT THEN {made}"
+        f" WHEN {value} IS NULL THEN NULL"
+        f" ELSE {of.format(f'CAST(({text} || {ctx.row()}) AS BIGINT)')} END)"
     )
 
 
