@@ -130,7 +130,7 @@ def test_keys_of_any_two_types_compare_as_in_spark(
 ) -> None:
     with settings(spark, ansi__enabled=str(ansi).lower(), session__timeZone="Asia/Tokyo"):
         every = comparable(spark, ansi)
-        assert len(every) > 60
+        assert len(every) > 50
         for i in range(0, len(every), 12):
             pairs_of(spark, tmp_path / f"in{i}", tmp_path / f"ck{i}", every[i : i + 12])
 
