@@ -6,7 +6,6 @@ import duckdb
 import pytest
 
 from slackwater.kernels.translate import NotTranslatable, translate
-from slackwater.kernels.translate.generator import zone_offset
 from slackwater.kernels.translate.types import fields_of_struct
 
 COLUMNS = {
@@ -128,12 +127,3 @@ def test_long_guards_are_refused_not_exploded() -> None:
         sql = f"(`l` div ({sql} div `l`))"
     with pytest.raises(NotTranslatable, match="too long"):
         duck(sql)
-
-
-@pytest.mark.parametrize(
-    ("zone", "hours"),
-    [("UTC", 0), ("Z", 0), ("Etc/UTC", 0), ("+05:30", 5.5), ("-08:00", -8), ("GMT+1", 1), ("UTC-3", -3),
-     ("Europe/Berlin", None), ("America/Los_Angeles", None), ("Etc/GMT+5", None)],
-)  # fmt: skip
-def test_zone_offsets(zone: str, hours: float | None) -> None:
-    assert zone_offset(zone) == (None if hours is None else hours * 3_600_000_000)

@@ -168,10 +168,10 @@ class Analyser:
         The shift is between the input's *time* and the output's: a row of an aggregate has the time
         ``window.end`` − 1 tick, so ``window.end`` is moved by 1 and ``window.start`` by 1 − ``range``.
         """
-        kinds = {t.name: t.kind for t in times}
         types = {f.name: f.type for f in fields}
+        by_name = {t.name: t for t in times}
         meaning = named.expr.meaning or self.meaning
-        return shift_of(named.expr.sql, types, kinds, range, ansi=meaning.ansi, zone=meaning.zone)
+        return shift_of(named.expr.sql, types, by_name, range, ansi=meaning.ansi, zone=meaning.zone)
 
     # --- inside -----------------------------------------------------------------------------------
 

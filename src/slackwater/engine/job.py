@@ -113,15 +113,13 @@ def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
     if len(rows) != 1 or len(sources) != 1:
         return None
     fused = fusible(plan, sources[0])
-    if fused is None or any(t.kind == "timestamp_ntz" for t in sources[0].times):
+    if fused is None or any(t.is_local for t in sources[0].times):
         return None
     spec = fused.operator.spec
     assert spec is not None
     node = fused.operator.node
     child_time = next(t for t in node.children[0].times if t.name == fused.operator.on)
-    if child_time.kind == "timestamp_ntz" or any(
-        spark_partials(p) is None for p in spec.primitives
-    ):
+    if child_time.is_local or any(spark_partials(p) is None for p in spec.primitives):
         return None
     return fused
 

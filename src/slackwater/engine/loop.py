@@ -39,7 +39,7 @@ from slackwater.engine.quality_joins import recall_adapted
 from slackwater.engine.records import progress_record
 from slackwater.engine.runs import regroup
 from slackwater.engine.statistics import gathered
-from slackwater.model.time import iso
+from slackwater.model.time import written
 from slackwater.semantics.bounds import END
 from slackwater.semantics.lateness import late_row_error
 from slackwater.semantics.progress import SourceState
@@ -266,7 +266,7 @@ class Loop:
             if source.late == "raise" and any(late.values()):
                 column, row = json.loads(progress["sample"] or '["?", {}]')
                 bound = (self.last.bounds if self.last else {}).get(source.name, {}).get(column)
-                shown = bound if source.times[0].is_integer else iso(bound)
+                shown = next((written(t, bound) for t in source.times if t.name == column), bound)
                 raise late_row_error(source.name, column, row, shown)
 
     def _sync(self) -> None:

@@ -30,6 +30,7 @@ from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import window_readers
 from slackwater.semantics.limits import EARLIEST, LATEST
+from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
 from slackwater.semantics.window_ids import windows_missed
@@ -275,6 +276,9 @@ class SourceTask:
                 reason[side] = 3
                 by[side] = verdict.ticks[side] - limit
                 bound[side] = limit
+            if setting.zone is not None:
+                of_local = new & (bound > START)
+                bound[of_local] = instants_of(bound[of_local], setting.zone)
             missed += np.where(late, self._missed(time.name, table, verdict.ticks), 0)
         chosen = reason > 0
         if not chosen.any():
@@ -332,6 +336,12 @@ def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:
         absurd = (ticks < EARLIEST) | (ticks > LATEST)
         ticks, null = np.where(absurd, 0, ticks), null | absurd
     return ticks, null
+
+
+def instants_of(local: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
+    """The instants of local times. Bounds are few, whatever the number of rows they were held against."""
+    known, places = np.unique(local, return_inverse=True)
+    return np.array([instant_of(int(t), zone) for t in known], np.int64)[places]
 
 
 def broadcast_summaries(batch: Batch, tasks: Iterable[SourceTask]) -> list[Message]:

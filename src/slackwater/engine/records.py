@@ -13,6 +13,7 @@ from slackwater.engine.quality_record import quality_record
 from slackwater.model.node import Source
 from slackwater.model.time import TimeColumn, iso
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.progress import ColumnState, SourceState
 
 if TYPE_CHECKING:
@@ -88,23 +89,23 @@ def _stream(source: Source, state: SourceState, summary: dict[str, Any]) -> dict
         "future": {c: s.future for c, s in state.columns.items()},
         "orderViolations": state.violations,
         "patterns": len(state.patterns),
-        "bounds": {t.name: _column(t, state.columns[t.name]) for t in source.times},
+        "bounds": {t.name: _column(t, state.columns[t.name], source.zone) for t in source.times},
     }
 
 
-def _column(time: TimeColumn, state: ColumnState) -> dict[str, Any]:
+def _column(time: TimeColumn, state: ColumnState, zone: str) -> dict[str, Any]:
     delay, at, partition = state.delay
     behind = None if state.hi is None or not START < state.bound < END else state.hi - state.bound
     return {
-        "bound": show(time, state.bound),
+        "bound": show(time, state.bound, zone),
         "ticks": None if state.bound <= START else state.bound,
-        "newest": show(time, state.hi),
+        "newest": show(time, state.hi, zone),
         "behind": behind,
         "holder": state.holder,
         "partitions": len(state.partitions),
         "idle": sorted(n for n, p in state.partitions.items() if p.idle),
         "excluded": sorted(n for n, p in state.partitions.items() if p.excluded),
-        "maxDelay": {"ticks": delay, "time": show(time, at), "partition": partition},
+        "maxDelay": {"ticks": delay, "time": show(time, at, zone), "partition": partition},
         "silent": _silent(state),
     }
 
@@ -118,13 +119,15 @@ def _silent(state: ColumnState) -> dict[str, Any] | None:
     return {"partition": name, "since": iso(since)}
 
 
-def show(time: TimeColumn, ticks: int | None) -> str | int | None:
-    """A time for people: ISO text, or the number itself for integer columns."""
+def show(time: TimeColumn, ticks: int | None, zone: str) -> str | int | None:
+    """A time for people: ISO text in UTC (local times are of ``zone``), or the number itself for integer columns."""
     if ticks is None or ticks <= START:
         return None
     if ticks >= END:
         return "end"
-    return ticks if time.is_integer else iso(ticks)
+    if time.is_integer:
+        return ticks
+    return iso(instant_of(ticks, zone) if time.is_local else ticks)
 
 
 def _reduction(known: dict[str, Any]) -> float | None:
@@ -154,7 +157,9 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
             "peakRows": done.statistics[id]["peakRows"],
             "peakBytes": done.statistics[id]["peakBytes"],
         },
-        "bounds": {t.name: show(t, bounds.get(t.name)) for t in operator.node.times},
+        "bounds": {
+            t.name: show(t, bounds.get(t.name), query.plan.zone) for t in operator.node.times
+        },
         **_readers(states),
         **buffers(operator, list(runs.values())),
         **_groups(states),

@@ -14,11 +14,12 @@ def join_times(columns: Sequence[TimeColumn], how: How) -> tuple[TimeColumn, ...
     parts = tuple(columns)
     kept = {"inner": parts, "left": parts[:1], "right": parts[1:], "full": ()}[how]
     names = ", ".join(t.name for t in parts)
-    unit, integer = parts[0].unit, parts[0].is_integer
+    first = parts[0]
+    whole = TimeColumn("", "greatest", first.unit, first.is_integer, parts, first.is_local)
     return (
-        TimeColumn(f"greatest({names})", "greatest", unit, integer, parts),
+        replace(whole, name=f"greatest({names})"),
         *kept,
-        TimeColumn(f"least({names})", "least", unit, integer, parts),
+        replace(whole, name=f"least({names})", kind="least"),
     )
 
 

@@ -47,7 +47,8 @@ class Source(Node):
     ``policies`` go with ``times`` one by one. ``order`` gives arrival order, ``partition`` the source's
     partition; ``partitions`` is how many must speak first, or their names. ``twin`` is the stream that this one differs
     from in its policies alone: a consumer of that stream has a slack of its own. ``moved_from`` is where the
-    directory of its files was before. ``meaning`` are the session's settings when the stream was made.
+    directory of its files was before. ``zone`` is the session's time zone, whose clock shows local times, and ``meaning``
+    are its settings when the stream was made.
     """
 
     name: str = ""
@@ -61,6 +62,7 @@ class Source(Node):
     replay: bool = False
     twin: str = ""
     moved_from: str | None = None
+    zone: str = "UTC"
     meaning: Meaning | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -6,9 +6,9 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 from typing import Literal, NewType
-from zoneinfo import ZoneInfo
 
 from slackwater.errors import AnalysisError
+from slackwater.model.zone import session_zone
 
 Ticks = NewType("Ticks", int)
 """A point or span of event time: microseconds, or the unit of an integer time column."""
@@ -34,8 +34,8 @@ class TimeColumn:
     """A progressing column. ``window`` is the struct an aggregate makes: its time is end − 1 tick.
 
     ``unit`` is how many microseconds a tick is, or None for an integer column without ``timeUnit``;
-    ``integer`` marks a window struct over such a column. A ``greatest`` or ``least`` is no column of its own:
-    it is that of the columns ``parts``, of which some may be null.
+    ``integer`` marks a window struct over such a column, ``local`` one over a ``timestamp_ntz``. A ``greatest`` or
+    ``least`` is no column of its own: it is that of the columns ``parts``, of which some may be null.
     """
 
     name: str
@@ -43,11 +43,29 @@ class TimeColumn:
     unit: int | None = 1
     integer: bool = False
     parts: tuple[TimeColumn, ...] = ()
+    local: bool = False
 
     @property
     def is_integer(self) -> bool:
         """Whether durations on this column are plain integers."""
         return self.integer or self.kind == "long"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its times are local times of the session's zone, not instants."""
+        return self.local or self.kind == "timestamp_ntz"
+
+    @property
+    def type(self) -> str:
+        """Spark's type of a point in this time."""
+        if self.is_integer:
+            return "bigint"
+        return "timestamp_ntz" if self.is_local else "timestamp"
+
+
+def window_time(name: str, time: TimeColumn) -> TimeColumn:
+    """The time of the results of windows over ``time``, whose struct is column ``name``."""
+    return TimeColumn(name, "window", time.unit, time.is_integer, local=time.is_local)
 
 
 def parse_duration(text: object, *, what: str = "duration", positive: bool = True) -> Ticks:
@@ -115,7 +133,10 @@ def parse_span(value: object, time: TimeColumn, *, what: str, positive: bool = T
 
 
 def parse_instant(value: object, time: TimeColumn, zone: str = "UTC", *, what: str) -> Ticks:
-    """A point in time: a datetime or timestamp text (naive = in ``zone``), an int for integers."""
+    """A point in time: a datetime or timestamp text (naive = in ``zone``), an int for integers.
+
+    On local times one that names a zone of its own is what the clock in ``zone`` shows at that instant.
+    """
     if time.is_integer:
         if isinstance(value, bool) or not isinstance(value, int):
             raise AnalysisError(
@@ -142,10 +163,12 @@ def parse_instant(value: object, time: TimeColumn, zone: str = "UTC", *, what: s
             hint='give a datetime, or text such as "2026-01-31 12:00:00"',
             value=value,
         )
-    if time.kind == "timestamp_ntz":
+    if time.is_local:
+        if value.tzinfo is not None:
+            value = value.astimezone(session_zone(zone))
         value = value.replace(tzinfo=dt.timezone.utc)
     elif value.tzinfo is None:
-        value = value.replace(tzinfo=ZoneInfo(zone))
+        value = value.replace(tzinfo=session_zone(zone))
     return Ticks((value - _EPOCH) // dt.timedelta(microseconds=1))
 
 
@@ -161,6 +184,18 @@ def iso(ticks: int | None) -> str | None:
         return (_EPOCH + dt.timedelta(microseconds=ticks)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     except OverflowError:
         return "end" if ticks > 0 else "start"
+
+
+def written(time: TimeColumn, ticks: int | None) -> str | int | None:
+    """A time as rows show it: ISO text, in UTC for instants and without a zone for local times, or the number.
+
+    >>> written(TimeColumn("ts", "timestamp_ntz"), 0), written(TimeColumn("ts", "long"), 7)
+    ('1970-01-01T00:00:00.000000', 7)
+    """
+    if time.is_integer or ticks is None:
+        return ticks
+    text = iso(ticks)
+    return text.removesuffix("Z") if text is not None and time.is_local else text
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)

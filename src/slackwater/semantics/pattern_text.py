@@ -115,8 +115,8 @@ def plain(value: Any, type: str, zone: str = "UTC") -> Value:
         return day.toordinal() - dt.date(1970, 1, 1).toordinal()
     if isinstance(value, int):
         return value
-    where = "UTC" if type == "timestamp_ntz" else zone
-    return parse_instant(value, TimeColumn("", "timestamp", 1), where, what="value of a pattern")
+    time = TimeColumn("", "timestamp_ntz" if type == "timestamp_ntz" else "timestamp", 1)
+    return parse_instant(value, time, zone, what="value of a pattern")
 
 
 def _bad(message: str, hint: str) -> ExecutionError:

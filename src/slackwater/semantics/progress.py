@@ -304,9 +304,8 @@ def _advance_column(
 ) -> ColumnState:
     """The source's bound from its partitions'."""
     if s.kind == "latency":
-        clock = None if now is None or backlog else s.ticks(now)
-        if clock is not None:
-            reach = shift(clock, -s.delay)
+        reach = None if now is None or backlog else s.bound_at(now, s.delay)
+        if reach is not None:
             column = replace(
                 column, bound=max(column.bound, aligned(reach, s.step) if s.step else reach)
             )
@@ -339,11 +338,12 @@ def _advance_column(
     elif taking_part:
         holder = min(sorted(taking_part), key=lambda name: taking_part[name].bound)
         bound = max(bound, taking_part[holder].bound)
-    elif (clock := None if now is None else s.ticks(now)) is not None:
+    elif now is not None:
         # All are idle: the bound follows the clock, as far behind it as rows may be.
         own = column.delay[0] if s.kind == "max_delay" else slack or s.delay
-        reach = shift(clock, -_ceil_ticks(s) - own)
-        bound = max(bound, aligned(reach, s.step) if s.step else reach)
+        reach = s.bound_at(now, _ceil_ticks(s) + own)
+        if reach is not None:
+            bound = max(bound, aligned(reach, s.step) if s.step else reach)
     # Names in a fixed order, so that tasks and driver agree to the byte.
     merged = dict(sorted({**active, **idle}.items()))
     return replace(column, partitions=merged, bound=bound, holder=holder)

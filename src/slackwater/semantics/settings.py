@@ -19,6 +19,8 @@ from slackwater.model.policy import (
     Quality,
 )
 from slackwater.model.time import TimeColumn, parse_duration, parse_span
+from slackwater.semantics.bounds import shift
+from slackwater.semantics.local_time import greatest_until, least_from
 from slackwater.semantics.quality.target import Target
 
 Kind = Literal["ordered", "delay", "rows", "max_delay", "latency", "punctuated", "quality"]
@@ -32,7 +34,8 @@ class Settings:
     """How one time column's bound is found.
 
     ``delay``, ``guard`` and ``lag`` are in the column's ticks, ``idle`` in microseconds of wall time.
-    ``unit`` is how many microseconds a tick is (None: the column cannot be compared with a clock).
+    ``unit`` is how many microseconds a tick is (None: the column cannot be compared with a clock). ``zone`` is the
+    zone whose local times the column holds (None: they are instants).
     ``step``, if not 0, is what bounds are multiples of. ``patterns`` says that the punctuation column holds
     patterns instead of bounds. ``target`` is a quality target, ``strict`` that lateness is judged row by row.
     """
@@ -52,13 +55,26 @@ class Settings:
     patterns: bool = False
     target: Target | None = None
     strict: bool = False
+    zone: str | None = None
 
-    def ticks(self, micros: int) -> int | None:
-        """A reading of the clock on this column's scale."""
-        return None if self.unit is None else micros // self.unit
+    def bound_at(self, now: int, behind: int) -> int | None:
+        """The least time that can be ``behind`` ticks behind the clock, or less, at the reading ``now`` or later."""
+        if self.unit is None:
+            return None
+        if self.zone is None:
+            return shift(now // self.unit, -behind)
+        return shift(least_from(now - behind, self.zone), 0)
+
+    def limit_at(self, now: int, ahead: int) -> int | None:
+        """The greatest time that can be ``ahead`` ticks ahead of the clock, or less, at the reading ``now`` or before."""
+        if self.unit is None:
+            return None
+        if self.zone is None:
+            return now // self.unit + ahead
+        return greatest_until(now + ahead, self.zone)
 
 
-def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
+def resolve(policy: Policy, time: TimeColumn, replay: bool, zone: str = "UTC") -> Settings:
     """The settings of a policy on a column; durations that do not fit the column are errors.
 
     The future guard is five minutes unless the policy says otherwise. It is off for replays and for
@@ -112,6 +128,7 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool) -> Settings:
         0 if policy.step is None else parse_span(policy.step, time, what="inSteps"),
         target=target,
         strict=strict,
+        zone=zone if time.is_local else None,
     )
 
 
@@ -160,7 +177,7 @@ def resolve_source(source: Source) -> tuple[Settings, ...]:
     for time, policy in zip(source.times, source.policies, strict=True):
         if isinstance(policy, Quality):
             _check_quality(source, policy)
-        settings = resolve(policy, time, source.replay)
+        settings = resolve(policy, time, source.replay, source.zone)
         column = source.field(settings.punctuation) if settings.punctuation else None
         patterns = column is not None and column.type.startswith("map<")
         found.append(replace(settings, patterns=patterns))
@@ -197,8 +214,7 @@ def guard_limit(settings: Settings, now: int | None) -> int | None:
     """The largest time that may advance a bound, at the clock reading ``now``; None = any."""
     if settings.guard is None or now is None:
         return None
-    clock = settings.ticks(now)
-    return None if clock is None else clock + settings.guard
+    return settings.limit_at(now, settings.guard)
 
 
 def _guard(policy: Policy, time: TimeColumn, replay: bool) -> int | None:

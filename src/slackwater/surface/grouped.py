@@ -13,7 +13,7 @@ from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.schema import Expr, Field, Named, column
-from slackwater.model.time import TimeColumn
+from slackwater.model.time import TimeColumn, window_time
 from slackwater.model.window import JointWindow, RowWindow, SessionWindow
 from slackwater.semantics.state_bounds import check_bounded
 from slackwater.surface.joint_windows import joint_window, told_apart
@@ -98,10 +98,10 @@ class GroupedStream:
                 "emitEmpty=True needs a window without group columns: which groups are empty is unknown",
                 hint="leave emitEmpty out, or group by the window alone",
             )
-        kind = _bound_type(time, node.field(time.name))
         if isinstance(window, RowWindow):
-            kind, time = "bigint", TimeColumn("", "long", None)
-        own = tuple(TimeColumn(n, "window", time.unit, time.is_integer) for n in names)
+            time = TimeColumn("", "long", None)
+        kind = time.type
+        own = tuple(window_time(n, time) for n in names)
         schema = (
             *(Field(k.name, k.expr.type) for k in keys),
             *([Field(WID, "bigint", False)] if has_id else []),
@@ -183,16 +183,5 @@ def _time_text(time: TimeColumn, node: Node) -> Text:
     assert field is not None
     name = quoted(time.name)
     if time.kind == "window":
-        return Text(f"{name}.`end`", _bound_type(time, field))
+        return Text(f"{name}.`end`", time.type)
     return Text(name, field.type)
-
-
-def _bound_type(time: TimeColumn, field: Field | None) -> str:
-    if time.is_integer:
-        return "bigint"
-    if time.parts:
-        return _bound_type(time.parts[0], None)
-    if time.kind == "window":
-        assert field is not None
-        return "timestamp_ntz" if "timestamp_ntz" in field.type else "timestamp"
-    return time.kind

@@ -247,9 +247,8 @@ def _times(streams: Sequence[Stream], times: Sequence[str] | None) -> list[TimeC
     if times is not None and len(times) != len(streams):
         raise _bad("times", times, f"give one time column per stream, {len(streams)} in all")
     found = [s._time(times[i] if times else None) for i, s in enumerate(streams)]
-    kinds = {_clock(t, s) for t, s in zip(found, streams, strict=True)}
-    if len(kinds) > 1:
-        shown = ", ".join(f"{t.name} ({_clock(t, s)})" for t, s in zip(found, streams, strict=True))
+    if len({t.type for t in found}) > 1:
+        shown = ", ".join(f"{t.name} ({_clock(t)})" for t in found)
         raise AnalysisError(
             "TIME_MISMATCH",
             f"the streams measure time differently: {shown}",
@@ -258,13 +257,8 @@ def _times(streams: Sequence[Stream], times: Sequence[str] | None) -> list[TimeC
     return found
 
 
-def _clock(time: TimeColumn, stream: Stream) -> str:
-    if time.is_integer:
-        return "integer"
-    if time.parts:
-        return _clock(time.parts[0], stream)
-    field = stream._node.field(time.name)
-    return "timestamp_ntz" if field is not None and "timestamp_ntz" in field.type else "timestamp"
+def _clock(time: TimeColumn) -> str:
+    return "integer" if time.is_integer else time.type
 
 
 def _within(within: Any, times: Sequence[TimeColumn], zone: str) -> Within:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from slackwater.engine.analyse import Analyser
@@ -30,10 +31,10 @@ def progressing(
             continue
         origin, moved = image
         before = by_name[origin]
-        kind = before.kind
-        if kind == "window" and not c.expr.type.startswith("struct<"):
-            kind = "long" if before.integer else _kind_of(c.expr.type) or "timestamp"
-        time = TimeColumn(c.name, kind, before.unit, before.integer and kind == "window")
+        time = replace(before, name=c.name)
+        if before.kind == "window" and not c.expr.type.startswith("struct<"):
+            kind: Any = "long" if before.integer else before.type
+            time = TimeColumn(c.name, kind, before.unit)
         every.append((time, (c.name, origin, moved)))
     found = [(order.index(o[1]), t, o) for t, o in every if o[1] in order]
     found += _combined(node, order, every)
@@ -53,7 +54,7 @@ def _combined(
         parts, moves = zip(*(k[0] for k in kept), strict=True)
         if len(set(moves)) == 1:
             name = f"{time.kind}({', '.join(p.name for p in parts)})"
-            new = TimeColumn(name, time.kind, time.unit, time.integer, parts)
+            new = replace(time, name=name, parts=parts)
             found.append((order.index(time.name), new, (name, time.name, moves[0])))
     return found
 
@@ -71,7 +72,3 @@ def _range_of(node: Aggregate) -> int | None:
     """Length of an aggregate's windows, where they all have the same."""
     w = node.window
     return w.range if isinstance(w, TimeWindow | RowWindow | ByTuple) else None
-
-
-def _kind_of(type: str) -> Any:
-    return {"timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz", "bigint": "long"}.get(type)

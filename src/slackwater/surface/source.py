@@ -86,6 +86,7 @@ def stream(
             hint='use late="admit", late="drop" or late="raise"',
             value=late,
         )
+    analyser = Analyser(spark)
     orders = (order,) if isinstance(order, str) else tuple(order or ())
     source = Source(
         fields,
@@ -100,10 +101,10 @@ def stream(
         end_of_stream=endOfStream,
         replay=item.replay,
         moved_from=_moved_from(item, movedFrom),
+        zone=analyser.zone,
     )
     _check_policies(source, fields)
     resolve_source(source)
-    analyser = Analyser(spark)
     source = replace(source, meaning=analyser.meaning)
     return Stream(source, {id(df): item}, analyser, spark)
 

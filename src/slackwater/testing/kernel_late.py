@@ -16,6 +16,7 @@ from slackwater.model.schema import Expr
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import START
 from slackwater.semantics.lateness import enters, late_by, late_row_error, reason, window_readers
+from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.pattern_rules import closing, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import SourceState, guard_limit
@@ -69,7 +70,7 @@ class LateJudge:
                             "_late_by": None
                             if why == "late" and bound <= START
                             else late_by(time, bound, limit, why),
-                            "_late_bound": None if bound <= START else bound,
+                            "_late_bound": None if bound <= START else _instant(s, bound),
                             "_late_windows": self._missed(source, s.column, row),
                         }
                     )
@@ -93,6 +94,10 @@ class LateJudge:
                 count = int(is_closed(node.window, found, keys, wids).sum())
             total += count
         return total
+
+
+def _instant(s: Settings, bound: int) -> int:
+    return bound if s.zone is None else instant_of(bound, s.zone)
 
 
 def limits(patterns: Sequence[Pattern], column: str) -> list[int]:

@@ -92,7 +92,7 @@ def flag(column: str) -> str:
 
 def plain(type: str) -> str:
     """Times are integers here."""
-    return type.replace("timestamp", "bigint")
+    return type.replace("timestamp_ntz", "bigint").replace("timestamp", "bigint")
 
 
 def to_rows(node: Node, table: pa.Table) -> list[Row]:

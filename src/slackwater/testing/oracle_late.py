@@ -10,6 +10,7 @@ from slackwater.model.node import Aggregate, Node, Source
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.testing.expressions import compile_expression
+from slackwater.testing.oracle_local import shown_at
 from slackwater.testing.oracle_patterns import Exclusions, input_row, limits
 from slackwater.testing.oracle_progress import History
 from slackwater.testing.oracle_types import Row
@@ -72,6 +73,9 @@ class LateRules:
                 b = self._source_bound(source, column)
                 if why == "late":
                     b = START if by is None else a.row[column] + by
+                time = next(t for t in source.times if t.name == column)
+                if b > START and time.is_local:
+                    b = shown_at(b, source.zone)
                 self._late_rows[name].append(
                     {
                         **a.row,

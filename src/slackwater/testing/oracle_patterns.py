@@ -150,7 +150,7 @@ def _plausible(history: History, column: str, a: Arrival) -> bool:
             test = a.row[column].get(time.name)
             if test is not None and test["op"] in ("<", "<=") and limit is not None:
                 more = test["op"] == "<="
-                if _value(test["value"], _type(history.source, time.name)) + more > limit:
+                if _value(test["value"], history.source, time.name) + more > limit:
                     return False
     return True
 
@@ -163,7 +163,7 @@ def limits(history: History, row: Row, column: str, steps: int) -> list[int]:
         test = p.get(column)
         own = source.partition is None or names(source, p, by)
         if own and _matches(source, p, row) and test is not None and test["op"] in ("<", "<="):
-            found.append(_value(test["value"], _type(source, column)) + (test["op"] == "<="))
+            found.append(_value(test["value"], source, column) + (test["op"] == "<="))
     return found
 
 
@@ -173,7 +173,7 @@ def linear(source: Source, time: TimeColumn, pattern: Row) -> int | None:
     if set(tests) != {time.name} or tests[time.name]["op"] not in ("<", "<="):
         return None
     test = tests[time.name]
-    value: int = _value(test["value"], _type(source, time.name))
+    value: int = _value(test["value"], source, time.name)
     return value + 1 if test["op"] == "<=" else value
 
 
@@ -185,20 +185,20 @@ def names(source: Source, pattern: Row, partition: str) -> bool:
 
 def _matches(source: Source, pattern: Row, row: Row) -> bool:
     return all(
-        t["op"] == "*" or (c in row and _passes(t["op"], t["value"], row[c], _type(source, c)))
+        t["op"] == "*" or (c in row and _passes(t["op"], t["value"], row[c], source, c))
         for c, t in pattern.items()
     )
 
 
-def _passes(op: str, text: Any, cell: Any, type: str) -> bool:
+def _passes(op: str, text: Any, cell: Any, source: Source, column: str) -> bool:
     if op == "in":
-        return cell in [None if v is None else _value(v, type) for v in json.loads(text)]
+        return cell in [None if v is None else _value(v, source, column) for v in json.loads(text)]
     if cell is None or op == "is null":
         return cell is None and op == "is null"
     if op == "range":
-        low, high = (None if v is None else _value(v, type) for v in json.loads(text))
+        low, high = (None if v is None else _value(v, source, column) for v in json.loads(text))
         return (low is None or low <= cell) and (high is None or cell < high)
-    value = _value(text, type)
+    value = _value(text, source, column)
     answers = {
         "=": cell == value, "<": cell < value, "<=": cell <= value, ">": cell > value,
         ">=": cell >= value,
@@ -206,19 +206,16 @@ def _passes(op: str, text: Any, cell: Any, type: str) -> bool:
     return bool(answers[op])
 
 
-def _value(text: Any, type: str) -> Any:
+def _value(text: Any, source: Source, column: str) -> Any:
     """A test's value as rows hold it."""
-    if type == "bigint":
-        return int(text)
-    if type == "timestamp":
-        return parse_instant(str(text), TimeColumn("", "timestamp", 1), what="value")
-    return str(text)
-
-
-def _type(source: Source, column: str) -> str:
     field = source.field(column)
     assert field is not None
-    return field.type
+    if field.type == "bigint":
+        return int(text)
+    if field.type in ("timestamp", "timestamp_ntz"):
+        time = TimeColumn("", field.type, 1)  # type: ignore[arg-type]
+        return parse_instant(str(text), time, source.zone, what="value")
+    return str(text)
 
 
 def _plain(expr: Expr) -> str | None:

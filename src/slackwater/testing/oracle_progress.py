@@ -23,6 +23,7 @@ from slackwater.model.policy import (
 )
 from slackwater.model.time import TimeColumn, parse_duration, parse_span
 from slackwater.semantics.limits import END, START
+from slackwater.testing.oracle_local import greatest_shown, least_shown
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,12 @@ class History:
         if policy.guard == "default":
             if self.source.replay:
                 return None
-            return now // time.unit + parse_duration(DEFAULT_FUTURE_GUARD) // time.unit
-        return now // time.unit + parse_span(policy.guard, time, what="guard", positive=False)
+            ahead = parse_duration(DEFAULT_FUTURE_GUARD) // time.unit
+        else:
+            ahead = parse_span(policy.guard, time, what="guard", positive=False)
+        if time.is_local:
+            return greatest_shown(now + ahead, self.source.zone)
+        return now // time.unit + ahead
 
     def plausible(self, value: int | None, time: TimeColumn, policy: Policy, step: int) -> bool:
         """Whether a time, come at that step, may advance a bound."""
@@ -102,7 +107,7 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
         if now is None or time.unit is None:
             return before
         delay = parse_span(policy.delay, time, what="delay", positive=False)
-        return max(before, _stepped(now // time.unit - delay, time, policy) or 0)
+        return max(before, _stepped(_reach(history, time, now, delay), time, policy) or 0)
     wait = None if policy.idle is None else parse_duration(policy.idle)
     spoke: dict[str, list[Arrival]] = {}
     for a in history.arrivals:
@@ -133,7 +138,7 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
             (_own_delay(history, time, policy, rows) for rows in spoke.values()),
             default=_own_delay(history, time, policy, []),
         )
-        reach = now // time.unit - -(-wait // time.unit) - behind
+        reach = _reach(history, time, now, behind - (-wait // time.unit))
         return max(before, _stepped(reach, time, policy) or 0)
     own = {n: _own_bound(history, time, policy, spoke.get(n, [])) for n in awake if n is not None}
     if any(n is None for n in awake):
@@ -143,6 +148,14 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
         lag = parse_span(policy.lag, time, what="lag")
         bounds = [b for b in bounds if b == START or max(bounds) - b <= lag]
     return max(before, min(bounds))
+
+
+def _reach(h: History, time: TimeColumn, now: int, behind: int) -> int:
+    """The least time that can still come if rows come so many ticks after their time, or sooner."""
+    assert time.unit is not None
+    if time.is_local:
+        return least_shown(now - behind, h.source.zone)
+    return now // time.unit - behind
 
 
 def _own_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]) -> int:

@@ -14,7 +14,7 @@ from slackwater.model.time import TimeColumn, parse_duration, parse_instant, par
 from slackwater.model.window import TimeWindow
 from slackwater.surface.conditions import condition_of
 from slackwater.testing.transcript_conditions import CONDITIONS
-from slackwater.testing.transcript_windows import bad, time_column
+from slackwater.testing.transcript_windows import bad, time_column, zone_of
 
 Expression = Callable[[str, Sequence[Field]], Expr]
 Pipeline = Callable[[Any], Node]
@@ -54,7 +54,7 @@ def build_join(step: Mapping[str, Any], pipeline: Pipeline, expression: Expressi
             for i, node in enumerate(inputs)
         ),
         tuple(t.name for t in times),
-        _within(step, times[0]),
+        _within(step, times[0], zone_of(inputs[0])),
         how,
         _test(step["where"], schema, expression) if "where" in step else None,
         outputs,
@@ -129,7 +129,7 @@ def _outputs(
     return names, tuple(outputs)
 
 
-def _within(step: Mapping[str, Any], time: TimeColumn) -> Within:
+def _within(step: Mapping[str, Any], time: TimeColumn, zone: str) -> Within:
     if "band" in step:
         band = step["band"]
         before, after = (_signed(band.get(end, 0), time) for end in ("before", "after"))
@@ -141,7 +141,7 @@ def _within(step: Mapping[str, Any], time: TimeColumn) -> Within:
     spec = spec if isinstance(spec, Mapping) else {"range": spec}
     span = parse_span(spec["range"], time, what="range")
     origin = spec.get("origin")
-    first = 0 if origin is None else parse_instant(origin, time, what="origin")
+    first = 0 if origin is None else parse_instant(origin, time, zone, what="origin")
     return Tumbling(TimeWindow(span, span, first, time.name))
 
 

@@ -32,7 +32,7 @@ from slackwater.model.policy import (
     Punctuated,
 )
 from slackwater.model.schema import Expr, Field, Named
-from slackwater.model.time import TimeColumn, parse_duration, parse_span
+from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_span, window_time
 from slackwater.model.window import JointWindow, RowWindow, SessionWindow, Window, all_time
 from slackwater.testing.expressions import compile_expression, to_duck
 from slackwater.testing.transcript_aggregates import cut_calls
@@ -46,15 +46,17 @@ from slackwater.testing.transcript_windows import (
 )
 
 PATTERN = "map<string,struct<op:string,value:string>>"
-_SAMPLES = {"bigint": 1, "double": 1.0, "string": "a", "boolean": True, "timestamp": 1}
+_SAMPLES = {
+    "bigint": 1, "double": 1.0, "string": "a", "boolean": True, "timestamp": 1, "timestamp_ntz": 1,
+}  # fmt: skip
 _TYPES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
 _MOVED = re.compile(r"^`?(\w+)`?\s*([+-])\s*(\d+)$")
 _COLUMN = re.compile(r"^`?(\w+)`?$")
 _FIELD = re.compile(r"^`?(\w+)`?\.`?(start|end)`?$")
 
 
-def build_source(name: str, spec: Mapping[str, Any]) -> Source:
-    """A stream as a transcript declares it."""
+def build_source(name: str, spec: Mapping[str, Any], zone: str = "UTC") -> Source:
+    """A stream as a transcript declares it, in a session of that time zone."""
     known = {
         "columns", "time", "unit", "progress", "late", "order", "partition", "partitions",
     }  # fmt: skip
@@ -65,8 +67,9 @@ def build_source(name: str, spec: Mapping[str, Any]) -> Source:
     unit = None
     if "unit" in spec:
         unit = parse_duration(f"1 {spec['unit']}")
+    kinds: dict[str, Kind] = {"timestamp": "timestamp", "timestamp_ntz": "timestamp_ntz"}
     times = tuple(
-        TimeColumn(c, "timestamp", 1) if columns[c] == "timestamp" else TimeColumn(c, "long", unit)
+        TimeColumn(c, kinds[columns[c]], 1) if columns[c] in kinds else TimeColumn(c, "long", unit)
         for c in names
     )
     progress = spec.get("progress", "max_delay")
@@ -85,6 +88,7 @@ def build_source(name: str, spec: Mapping[str, Any]) -> Source:
         partition=spec.get("partition"),
         partitions=tuple(partitions) if isinstance(partitions, list) else partitions,
         replay=True,
+        zone=zone,
     )
 
 
@@ -212,7 +216,7 @@ def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
         if moved.re is _MOVED:
             ticks = int(moved[3]) if moved[2] == "+" else -int(moved[3])
         old = by_name[moved[1]]
-        times.append(TimeColumn(name, old.kind, old.unit, old.integer))
+        times.append(replace(old, name=name))
         origins.append((name, old.name, ticks))
     for t in node.times:
         if t.parts and (new := combined(t, texts)) is not None:
@@ -263,8 +267,7 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
         fields = [Field(p.name, p.type) for p in primitives]
         fields += [Field(k.name, k.expr.type) for k in keys]
         outputs.append(Named(name, expression(body, fields)))
-    inner = "bigint" if time.is_integer else "timestamp"
-    struct = f"struct<start:{inner},end:{inner}>"
+    struct = f"struct<start:{time.type},end:{time.type}>"
     schema = (
         *(Field(k.name, k.expr.type) for k in keys),
         *(() if isinstance(window, SessionWindow | JointWindow) else (Field("wid", "bigint"),)),
@@ -273,7 +276,7 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     )
     return Aggregate(
         schema,
-        tuple(TimeColumn(n, "window", time.unit, time.is_integer) for n in names),
+        tuple(window_time(n, time) for n in names),
         node,
         keys,
         window,

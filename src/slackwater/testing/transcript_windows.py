@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.errors import AnalysisError
 from slackwater.model.arrival import at_source, with_order
-from slackwater.model.node import Node
+from slackwater.model.node import Node, Source
 from slackwater.model.time import TimeColumn, parse_instant, parse_span
 from slackwater.model.window import (
     ByTuple,
@@ -38,7 +38,7 @@ def build_window(node: Node, spec: Mapping[str, Any]) -> tuple[Node, Window, Tim
         return arrival.node, window, TimeColumn("", "long", None)
     if "landmark" in spec:
         slide = parse_span(spec["landmark"], time, what="slide")
-        origin = parse_instant(spec["origin"], time, what="origin")
+        origin = parse_instant(spec["origin"], time, zone_of(node), what="origin")
         return node, Landmark(slide, origin, time.name), time
     if "by_tuple" in spec:
         size = parse_span(spec["by_tuple"], time, what="range")
@@ -54,7 +54,7 @@ def build_window(node: Node, spec: Mapping[str, Any]) -> tuple[Node, Window, Tim
     size = parse_span(spec["range"], time, what="range")
     slide = parse_span(spec.get("slide", spec["range"]), time, what="slide")
     start = spec.get("origin")
-    first = 0 if start is None else parse_instant(start, time, what="origin")
+    first = 0 if start is None else parse_instant(start, time, zone_of(node), what="origin")
     return node, TimeWindow(size, slide, first, time.name), time
 
 
@@ -67,6 +67,14 @@ def build_windows(node: Node, specs: Sequence[Mapping[str, Any]]) -> tuple[Joint
         found.append(window)
         times.append(time)
     return JointWindow(tuple(found)), times[0]
+
+
+def zone_of(node: Node) -> str:
+    """The session's zone, which the sources know."""
+    while node.children:
+        node = node.children[0]
+    assert isinstance(node, Source)
+    return node.zone
 
 
 def time_column(node: Node, name: str | None) -> TimeColumn:

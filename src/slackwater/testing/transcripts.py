@@ -40,7 +40,7 @@ import yaml
 from slackwater.errors import LateRowError
 from slackwater.model.node import Node, Source
 from slackwater.model.schema import Field
-from slackwater.model.time import TimeColumn, parse_duration, parse_instant
+from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_instant
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle import Oracle
 from slackwater.testing.transcript_query import PATTERN, QueryBuilder, build_source
@@ -125,10 +125,11 @@ def load(path: str | Path) -> Transcript:
 
 def parse(text: Mapping[str, Any]) -> Transcript:
     """A transcript from the mapping that its YAML is."""
-    known = {"name", "spec", "about", "streams", "query", "check", "clock", "script"}
+    known = {"name", "spec", "about", "streams", "query", "check", "clock", "zone", "script"}
     if unknown := set(text) - known:
         raise bad(f"unknown keys {sorted(unknown)}", f"use: {sorted(known)}")
-    sources = {n: build_source(n, s) for n, s in text["streams"].items()}
+    zone = str(text.get("zone", "UTC"))
+    sources = {n: build_source(n, s, zone) for n, s in text["streams"].items()}
     query = text["query"]
     queries = query if isinstance(query, Mapping) else {"out": query}
     builder = QueryBuilder(sources, queries)
@@ -142,7 +143,7 @@ def parse(text: Mapping[str, Any]) -> Transcript:
         outputs[name] = Output(
             name, node, columns, bool(how.get("ordered", False)), bool(how.get("total", False))
         )
-    steps = _Script(sources, outputs, text.get("clock")).steps(text["script"])
+    steps = _Script(sources, outputs, text.get("clock"), zone).steps(text["script"])
     return Transcript(
         text["name"], tuple(text.get("spec", ())), sources, outputs, tuple(steps), text
     )
@@ -198,10 +199,13 @@ def oracle(transcript: Transcript) -> list[Observed]:
 class _Script:
     """Reads steps: keeps the clock and knows the types of all columns."""
 
-    def __init__(self, sources: Mapping[str, Source], outputs: Mapping[str, Output], clock: Any):
+    def __init__(
+        self, sources: Mapping[str, Source], outputs: Mapping[str, Output], clock: Any, zone: str
+    ):
         self.sources = sources
         self.outputs = outputs
-        self.now = None if clock is None else _instant(clock)
+        self.zone = zone
+        self.now = None if clock is None else _instant(clock, "timestamp", zone)
 
     def steps(self, script: Sequence[Mapping[str, Any]]) -> list[Step]:
         return [self._step(i, dict(s)) for i, s in enumerate(script, 1)]
@@ -244,11 +248,11 @@ class _Script:
         if name not in self.sources:
             raise bad(f"rows for '{name}', which is no stream", f"name: {list(self.sources)}")
         schema = self.sources[name].schema
-        return [_cells(row, [f.name for f in schema], schema) for row in rows]
+        return [_cells(row, [f.name for f in schema], schema, self.zone) for row in rows]
 
     def _expected(self, name: str, rows: Sequence[Any]) -> list[Row]:
         output = self.outputs[name]
-        return [_cells(row, output.columns, output.node.schema) for row in rows]
+        return [_cells(row, output.columns, output.node.schema, self.zone) for row in rows]
 
     def _bounds(self, name: str, given: Any) -> dict[str, int]:
         times = {t.name: t for t in self.sources[name].times}
@@ -258,28 +262,29 @@ class _Script:
         return {
             c: ends[v]
             if isinstance(v, str) and v in ends
-            else parse_instant(v, times[c], what="bound")
+            else parse_instant(v, times[c], self.zone, what="bound")
             for c, v in given.items()
         }
 
 
-def _cells(row: Any, names: Sequence[str], schema: Sequence[Field]) -> Row:
+def _cells(row: Any, names: Sequence[str], schema: Sequence[Field], zone: str) -> Row:
     if not isinstance(row, Mapping):
         if len(row) != len(names):
             raise bad(f"row {row!r} has {len(row)} cells", f"give {len(names)}: {list(names)}")
         row = dict(zip(names, row, strict=True))
     types = {f.name: f.type for f in schema}
     for f in schema:
-        if f.type.startswith("struct<start:timestamp"):
-            types[f"{f.name}.start"] = types[f"{f.name}.end"] = "timestamp"
-    return {n: _read(v, types.get(n, "")) for n, v in row.items()}
+        if f.type.startswith("struct<start:"):
+            inner = f.type.removeprefix("struct<start:").split(",")[0]
+            types[f"{f.name}.start"] = types[f"{f.name}.end"] = inner
+    return {n: _read(v, types.get(n, ""), zone) for n, v in row.items()}
 
 
-def _read(value: Any, type: str) -> Any:
+def _read(value: Any, type: str, zone: str) -> Any:
     if value is None:
         return None
-    if type == "timestamp":
-        return _instant(value)
+    if type in ("timestamp", "timestamp_ntz"):
+        return _instant(value, type, zone)  # type: ignore[arg-type]
     return pattern(value) if type == PATTERN else value
 
 
@@ -298,11 +303,11 @@ def pattern(tests: Mapping[str, Any]) -> dict[str, dict[str, str | None]]:
     return found
 
 
-def _instant(value: Any) -> int:
+def _instant(value: Any, kind: Kind, zone: str) -> int:
     """Microseconds of a timestamp; a number is seconds since the epoch."""
     if isinstance(value, int | float):
         return round(value * 1_000_000)
-    return parse_instant(value, TimeColumn("", "timestamp", 1), what="timestamp")
+    return parse_instant(value, TimeColumn("", kind, 1), zone, what="timestamp")
 
 
 def _span(value: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from slackwater.kernels.translate.types import (
     decimal_of,
     fields_of_struct,
 )
+from slackwater.model.zone import fixed_offset
 
 _Operators = dict[type[exp.Expression], str]
 _ARITHMETIC: _Operators = {
@@ -43,7 +43,6 @@ _FUNCTIONS: dict[str, Handler] = {
     "pmod": arithmetic.positive_modulus, "e": arithmetic.euler,
     **conditions.FUNCTIONS, **strings.FUNCTIONS, **times.FUNCTIONS,
 }  # fmt: skip
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?$")
 
 
 @dataclass(frozen=True)
@@ -77,26 +76,11 @@ def translate(sql: str, columns: Mapping[str, str], *, ansi: bool, zone: str) ->
     names = {name.lower(): (name, type) for name, type in columns.items()}
     if len(names) != len(columns):
         raise NotTranslatable("columns whose names differ only in case")
-    ctx = Context(ansi, zone, names, zone_offset(zone))
+    ctx = Context(ansi, zone, names, fixed_offset(zone))
     done = _Generator(ctx).visit(parse(sql))
     if done.type == "void":
         raise NotTranslatable("NULL of no type")
     return Translated(done.sql, done.type)
-
-
-def zone_offset(zone: str) -> int | None:
-    """Microseconds that a zone of fixed offset is ahead of UTC, or None for any other zone.
-
-    >>> zone_offset("+05:30"), zone_offset("Etc/UTC"), zone_offset("Europe/Berlin")
-    (19800000000, 0, None)
-    """
-    if zone.upper() in ("UTC", "GMT", "Z", "UT", "ETC/UTC", "ETC/GMT", "GMT0"):
-        return 0
-    found = _OFFSET.match(zone.strip())
-    if found is None:
-        return None
-    minutes = int(found.group(2)) * 60 + int(found.group(3) or 0)
-    return (-minutes if found.group(1) == "-" else minutes) * 60 * times.SECOND
 
 
 def type_of(node: exp.DataType) -> str:
