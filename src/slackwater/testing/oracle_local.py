@@ -7,6 +7,7 @@ all zones have done since 1973, by less than 26 hours.
 from __future__ import annotations
 
 import datetime as dt
+from functools import lru_cache
 
 from slackwater.model.zone import session_zone
 
@@ -21,6 +22,7 @@ def shown(instant: int, zone: str) -> int:
     return (there.replace(tzinfo=dt.timezone.utc) - _EPOCH) // dt.timedelta(microseconds=1)
 
 
+@lru_cache(maxsize=256)
 def least_shown(instant: int, zone: str) -> int:
     """The least local time that the clock shows at an instant or later."""
     first = instant - instant % MINUTE + MINUTE
@@ -28,6 +30,7 @@ def least_shown(instant: int, zone: str) -> int:
     return min(shown(i, zone) for i in (instant, *later))
 
 
+@lru_cache(maxsize=256)
 def greatest_shown(instant: int, zone: str) -> int:
     """The greatest local time that the clock has shown up to an instant."""
     last = instant - instant % MINUTE

@@ -41,6 +41,7 @@ CRASH_POINTS = (
     "publish.after", "published.after",
 )  # fmt: skip
 
+ZONE = "spark.sql.session.timeZone"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
@@ -61,9 +62,14 @@ def spark_executor(
     """
 
     def execute(transcript: Transcript) -> list[Observed]:
-        with tempfile.TemporaryDirectory(prefix="slackwater-transcript-") as folder:
-            run = _SparkRun(spark, transcript, Path(folder), splits, plan, crash, check)
-            return run.run(groups)
+        before = str(spark.conf.get(ZONE))
+        spark.conf.set(ZONE, transcript.text.get("zone", "UTC"))
+        try:
+            with tempfile.TemporaryDirectory(prefix="slackwater-transcript-") as folder:
+                run = _SparkRun(spark, transcript, Path(folder), splits, plan, crash, check)
+                return run.run(groups)
+        finally:
+            spark.conf.set(ZONE, before)
 
     return execute
 
