@@ -236,12 +236,11 @@ def datediff(ctx: Context, args: Sequence[Typed]) -> Typed:
 
 
 def timestampdiff(ctx: Context, unit: str, a: Typed, b: Typed) -> Typed:
-    """Whole units from ``a`` to ``b``, rounded toward zero."""
+    """Whole units from ``a`` to ``b``, rounded toward zero; Spark counts them in local time."""
     ticks = _TICKS.get(unit.lower())
     if ticks is None or (a.type, b.type) != ("timestamp", "timestamp"):
         raise NotTranslatable(f"timestampdiff({unit}, {a.type}, {b.type})")
-    if unit.lower() == "day":
-        ctx.fixed_offset("a difference in days")
+    ctx.fixed_offset("a difference of times")
     apart = f"({micros(b)}::HUGEINT - {micros(a)}::HUGEINT)"
     return call((a, b), f"CAST({apart} // {ticks} AS BIGINT)", "bigint", raises=True)
 
