@@ -49,7 +49,9 @@ def test_policies_against_the_oracle(
         rows = [{"ts": at_zone(now + m * MINUTE, zone)} for m in minutes]
         history.add(rows, now, False)
         wanted = oracle_progress.bound(history, NTZ, policy, wanted)
-        assert guard_limit(feed.settings[0], now) == history.limit(NTZ, policy, len(history.clock) - 1)
+        assert guard_limit(feed.settings[0], now) == history.limit(
+            NTZ, policy, len(history.clock) - 1
+        )
         assert feed.batch(*rows, now=now) == wanted
 
 
@@ -85,7 +87,14 @@ def test_what_the_guard_lets_pass(zone: str) -> None:
 def test_a_bound_waits_while_berlin_repeats_an_hour() -> None:
     feed = Feed(BoundedLatency(delay="10 minutes"), NTZ, zone="Europe/Berlin")
     seen: dict[str, Any] = {}
-    for clock in ("02:05+02:00", "02:15+02:00", "02:55+02:00", "02:05+01:00", "02:15+01:00", "03:15+01:00"):
+    for clock in (
+        "02:05+02:00",
+        "02:15+02:00",
+        "02:55+02:00",
+        "02:05+01:00",
+        "02:15+01:00",
+        "03:15+01:00",
+    ):
         now = at(f"2026-10-25T{clock[:5]}:00{clock[5:]}")
         seen[clock] = feed.batch(now=now)
     assert seen == {

@@ -125,7 +125,9 @@ def moments(draw: st.DrawFn) -> tuple[str, int]:
     near = [*changes(name)[-40:], FIRST + DAY]
     around = draw(st.sampled_from(near))
     minutes = draw(st.integers(-180, 180) | st.integers(-30 * 60, 30 * 60))
-    return name, around + minutes * MINUTE + draw(st.sampled_from((0, 0, 1, MINUTE - 1, 12_345_678)))
+    return name, around + minutes * MINUTE + draw(
+        st.sampled_from((0, 0, 1, MINUTE - 1, 12_345_678))
+    )
 
 
 @settings(max_examples=50)
@@ -169,7 +171,9 @@ def test_the_hour_that_berlin_skips() -> None:
     assert least_from(before, "Europe/Berlin") == wall("2026-03-29 01:59:59")
     assert least_from(before + 1_000_000, "Europe/Berlin") == wall("2026-03-29 03:00:00")
     assert greatest_until(before, "Europe/Berlin") == wall("2026-03-29 01:59:59")
-    assert instant_of(wall("2026-03-29 02:30:00"), "Europe/Berlin") == at("2026-03-29T03:30:00+02:00")
+    assert instant_of(wall("2026-03-29 02:30:00"), "Europe/Berlin") == at(
+        "2026-03-29T03:30:00+02:00"
+    )
 
 
 @pytest.mark.parametrize("name", ["UTC", "Asia/Tokyo", "America/New_York", "+05:30"])

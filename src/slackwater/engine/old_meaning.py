@@ -7,9 +7,10 @@ which on a checkpoint has the new one; to add one, raise `MEANING` and append to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from slackwater.engine.old_times import CLOCK, ORIGINS, moved_origins, wrong_clocks
 from slackwater.engine.plan import Plan
 from slackwater.errors import CheckpointError
 from slackwater.model.node import Join
@@ -35,20 +36,42 @@ class Reason:
 def check_meaning(plan: Plan, stored: int, location: object) -> None:
     """Refuse a query on a checkpoint of meaning ``stored`` under which the query meant something else."""
     for reason in REASONS:
-        if stored >= reason.since:
-            continue
-        parts = list(reason.concerned(plan))
+        parts = [] if stored >= reason.since else list(reason.concerned(plan))
         if parts:
-            raise CheckpointError(
-                "MEANING_CHANGED",
-                f"checkpoint '{location}' is of an older version, under which this query meant something "
-                f"else: {', '.join(parts)}. {reason.change}",
-                hint="start it on a new checkpointLocation, from its beginning: what the old version wrote "
-                "may be wrong",
-                location=location,
-                reason=reason.name,
-                parts=parts,
-            )
+            raise _changed(location, parts, reason.change, reason.name)
+
+
+def check_origins(
+    plan: Plan,
+    stored: int,
+    before: Mapping[str, Sequence[str]],
+    after: Mapping[str, Sequence[str]],
+    location: object,
+) -> None:
+    """Refuse a checkpoint whose texts of outputs differ by nothing but origins that were read in another way."""
+    if stored >= 1:
+        return
+    parts: list[str] = []
+    for output in plan.outputs:
+        now = after[output.name]
+        moved = moved_origins(before.get(output.name, now), now, output.node, plan.zone)
+        if moved is None:
+            return
+        parts += moved
+    if parts:
+        raise _changed(location, parts, ORIGINS, "LOCAL_ORIGINS")
+
+
+def _changed(location: object, parts: Sequence[str], change: str, reason: str) -> CheckpointError:
+    return CheckpointError(
+        "MEANING_CHANGED",
+        f"checkpoint '{location}' is of an older version, under which this query meant something "
+        f"else: {', '.join(dict.fromkeys(parts))}. {change}",
+        hint="start it on a new checkpointLocation, from its beginning: what the old version wrote may be wrong",
+        location=location,
+        reason=reason,
+        parts=list(dict.fromkeys(parts)),
+    )
 
 
 def _text_keys(plan: Plan) -> Iterator[str]:
@@ -84,4 +107,5 @@ REASONS: tuple[Reason, ...] = (
         "The key's column in the result has the type that Spark's join gives it, so that old and new files "
         "of the sink would not go together.",
     ),
+    Reason("LOCAL_CLOCK", 1, wrong_clocks, CLOCK),
 )

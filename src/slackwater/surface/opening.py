@@ -10,7 +10,7 @@ from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.inputs import Input
 from slackwater.engine.manifest import Manifest
 from slackwater.engine.moving import Reading, open_directories
-from slackwater.engine.old_meaning import MEANING, check_meaning
+from slackwater.engine.old_meaning import MEANING, check_meaning, check_origins
 from slackwater.engine.plan import Plan
 from slackwater.engine.sharing import Record, records
 from slackwater.engine.statistics import holds_state
@@ -52,7 +52,9 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
         "meaning": MEANING,
     }  # fmt: skip
     stored = checkpoint.open_query(fresh)
-    check_meaning(plan, stored.get("meaning", 0), checkpoint.location)
+    before = stored.get("meaning", 0)
+    check_meaning(plan, before, checkpoint.location)
+    check_origins(plan, before, stored["outputs"], trees, checkpoint.location)
     problems: list[str] = []
     for name, tree in trees.items():
         before = stored["outputs"].get(name)

@@ -86,7 +86,9 @@ def _patterns(
         for row in rows:
             if row.get(column) is None:
                 continue
-            p = pattern_of({c: (t["op"], t["value"]) for c, t in row[column].items()}, types, source.zone)
+            p = pattern_of(
+                {c: (t["op"], t["value"]) for c, t in row[column].items()}, types, source.zone
+            )
             odd = [s for s in mine if not plausible(p, s, now)]
             if odd:
                 implausible += on == odd[0]
