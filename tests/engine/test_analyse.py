@@ -312,6 +312,33 @@ def test_monotone(analyser: Analyser, text: str, expected: tuple[str, int] | Non
     assert analyser.monotone(FIELDS, named, times, 60) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("w", ("w", 0)),
+        ("w.end", ("w", 1)),
+        ("w.end + interval 1 day", ("w", 1 + 86_400_000_000)),
+        ("cast(w.end as timestamp_ntz)", ("w", 1)),
+        # an instant is no local time: it would be moved by the zone
+        ("cast(w.end as timestamp)", None),
+        ("cast(w as struct<start: timestamp, end: timestamp>)", None),
+    ],
+)
+def test_windows_of_local_times(
+    spark: SparkSession, text: str, expected: tuple[str, int] | None
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        fields = (Field("w", "struct<start:timestamp_ntz,end:timestamp_ntz>"),)
+        analyser = Analyser(spark)
+        (named,) = analyser.columns(fields, [f"{text} AS x"])
+        times = [TimeColumn("w", "window", local=True)]
+        assert analyser.monotone(fields, named, times, 60) == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
 def test_an_hour_that_occurs_twice(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 

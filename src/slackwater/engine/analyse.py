@@ -171,7 +171,12 @@ class Analyser:
         types = {f.name: f.type for f in fields}
         by_name = {t.name: t for t in times}
         meaning = named.expr.meaning or self.meaning
-        return shift_of(named.expr.sql, types, by_name, range, ansi=meaning.ansi, zone=meaning.zone)
+        found = shift_of(
+            named.expr.sql, types, by_name, range, ansi=meaning.ansi, zone=meaning.zone
+        )
+        # Spark's text of a cast to a struct leaves the cast out.
+        cast = found is not None and named.expr.type not in (types[found[0]], by_name[found[0]].type)
+        return None if cast else found
 
     # --- inside -----------------------------------------------------------------------------------
 

@@ -23,10 +23,9 @@ from slackwater.model.zone import session_zone
 
 _MICRO = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 (local, or UTC, as the name of a variable says)
-_DAY = 86_400_000_000
 # Beyond what datetimes can hold zones are as they are there; a day is left for the offset.
-_FIRST = (dt.datetime.min - _EPOCH) // _MICRO + _DAY
-_LAST = (dt.datetime.max - _EPOCH) // _MICRO - _DAY
+_FIRST = (dt.datetime(1, 1, 2) - _EPOCH) // _MICRO  # noqa: DTZ001
+_LAST = (dt.datetime(9999, 12, 31) - _EPOCH) // _MICRO  # noqa: DTZ001
 
 
 def local_of(instant: int, zone: str) -> int:

@@ -118,7 +118,7 @@ def window(
         Length of a window and distance between the ends of two.
     origin
         A datetime or timestamp text (naive: in the session's time zone), an int for integer times; the
-        epoch by default.
+        epoch by default, for a ``timestamp_ntz`` that of local time.
     on
         The progressing column; the stream's first by default.
     emitEmpty
