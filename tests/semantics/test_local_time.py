@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
-from slackwater.model.time import TimeColumn, parse_instant
+from slackwater.model.join_times import join_times
+from slackwater.model.time import TimeColumn, parse_instant, window_time
 from slackwater.model.zone import fixed_offset, session_zone
 from slackwater.semantics.local_time import greatest_until, instant_of, least_from, local_of
 from slackwater.testing import oracle_local
@@ -185,13 +186,13 @@ def test_times_beyond_the_calendar(name: str, instant: int) -> None:
 # --- points in time as users write them ------------------------------------------------------------
 
 NTZ = TimeColumn("ts", "timestamp_ntz")
-WINDOW = TimeColumn("window", "window", local=True)
-PAIR = TimeColumn("greatest(a, b)", "greatest", parts=(NTZ, NTZ), local=True)
+WINDOW = window_time("window", NTZ)
+GREATEST, LEAST = (join_times([NTZ, NTZ], "inner")[i] for i in (0, -1))
 LTZ = TimeColumn("ts", "timestamp")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "+05:30", "GMT+5", "Z", "UTC"])
-@pytest.mark.parametrize("time", [NTZ, WINDOW, PAIR], ids=["column", "window", "pair"])
+@pytest.mark.parametrize("time", [NTZ, WINDOW, window_time("w", WINDOW), GREATEST, LEAST])
 def test_a_local_origin_is_taken_as_it_is_written(time: TimeColumn, zone: str) -> None:
     origin = parse_instant("2026-01-01 01:00:00", time, zone, what="origin")
     assert origin == wall("2026-01-01 01:00:00")
