@@ -171,12 +171,14 @@ class Analyser:
         types = {f.name: f.type for f in fields}
         by_name = {t.name: t for t in times}
         meaning = named.expr.meaning or self.meaning
-        found = shift_of(
+        image = shift_of(
             named.expr.sql, types, by_name, range, ansi=meaning.ansi, zone=meaning.zone
         )
+        if image is None:
+            return None
+        same = (types.get(image[0]), by_name[image[0]].type)
         # Spark's text of a cast to a struct leaves the cast out.
-        cast = found is not None and named.expr.type not in (types[found[0]], by_name[found[0]].type)
-        return None if cast else found
+        return image if named.expr.type in same else None
 
     # --- inside -----------------------------------------------------------------------------------
 
