@@ -17,12 +17,14 @@ from slackwater.kernels.column_engine import connect, plain
 from slackwater.kernels.types import arrow_schema, parse
 from slackwater.model.schema import Field
 from slackwater.sources.file_log import present
+from slackwater.sources.folder_values import literal_of
 from slackwater.sources.parquet_types import Mismatch, reading, stored_columns
 from slackwater.sources.partition_folders import data_files
 from slackwater.sources.splits import plan_splits, scanned
 from tests.engine.in_process import Make
 from tests.engine.parquet_pairs import DECLARED, READ, stored, written
 from tests.engine.test_time_ranges import result as windowed
+from tests.semantics.zones import OFFSETS
 from tests.surface.helpers import write
 
 V = {"v": [1]}
@@ -279,6 +281,16 @@ def test_the_value_of_a_folder(tmp_path: Path, declared: str, text: str, value: 
     if isinstance(got, dt.datetime):
         got = got.replace(tzinfo=None).isoformat()
     assert (str(got) if declared.startswith("decimal") else got) == value and row["v"] == 1
+
+
+@pytest.mark.parametrize(("zone", "hours"), OFFSETS.items())
+def test_the_time_of_a_folder_in_any_zone(zone: str, hours: float) -> None:
+    """Of the session, or named in the folder."""
+    noon = dt.datetime(2026, 1, 2, 12, tzinfo=dt.timezone.utc).timestamp() - hours * 3600
+    for text, session in (("2026-01-02 12", zone), (f"2026-01-02 12 {zone}", NEW_YORK)):
+        value = literal_of(text, parse("timestamp"), session)
+        assert value == f"make_timestamp({round(noon * 1_000_000)})"
+    assert literal_of("2026-01-02 12 Mars/Phobos", parse("timestamp"), zone) is None
 
 
 def test_folders_count_below_the_source_only_and_before_the_file(tmp_path: Path) -> None:

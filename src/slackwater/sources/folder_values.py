@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import Decimal, InvalidOperation
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from slackwater.errors import AnalysisError
 from slackwater.kernels.column_engine import literal
 from slackwater.kernels.types import Parsed
+from slackwater.semantics.local_time import instant_of
 
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _WHOLE = {"tinyint": 32, "smallint": 32, "int": 32, "bigint": 64}
@@ -29,8 +30,6 @@ _INSTANT = re.compile(
     ),
     re.DOTALL,
 )
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?(?::?(?P<s>[0-9]{2}))?")  # fmt: skip
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def literal_of(text: str, declared: Parsed, zone: str) -> str | None:
@@ -148,21 +147,7 @@ def _ticks(text: str, zone: str | None) -> int | None:
     own = (match["zone"] or "").strip()
     if zone is None:
         return local * 1_000_000 + part
-    offset = _offset(local, own or zone)
-    return None if offset is None else (local - offset) * 1_000_000 + part
-
-
-def _offset(local: int, zone: str) -> int | None:
-    """Seconds that a zone's clocks are ahead of UTC; of an hour that comes twice, the first."""
-    if zone in ("Z", "UTC", "GMT", "UT"):
-        return 0
-    match = _OFFSET.fullmatch(zone)
-    if match is not None:
-        seconds = int(match["h"]) * 3600 + int(match["m"] or 0) * 60 + int(match["s"] or 0)
-        return (-seconds if match["sign"] == "-" else seconds) if seconds <= 18 * 3600 else None
     try:
-        moment = _EPOCH.replace(tzinfo=None) + dt.timedelta(seconds=local)
-        offset = moment.replace(tzinfo=ZoneInfo(zone)).utcoffset()
-    except (OverflowError, KeyError, ValueError, OSError):
+        return instant_of(local * 1_000_000 + part, own or zone)
+    except AnalysisError:  # no such zone
         return None
-    return None if offset is None else round(offset.total_seconds())
