@@ -183,7 +183,9 @@ def test_what_is_refused_at_the_start(spark: SparkSession, tmp_path: Path) -> No
             name = "s" if isinstance(kind, StructType) else ""
             made = StructType([StructField("ts", TimestampType()), StructField(name, kind)])
             refused(lambda m=make, s=made: m(spark, plain, s), "EMPTY_NAME")  # type: ignore[misc]
-        refused(lambda m=make: m(spark, plain, "ts timestamp, k int, K int"), "DUPLICATE_COLUMN", "K")  # type: ignore[misc]
+        refused(
+            lambda m=make: m(spark, plain, "ts timestamp, k int, K int"), "DUPLICATE_COLUMN", "K"
+        )  # type: ignore[misc]
     refused(
         lambda: by_splits(spark, plain, "ts timestamp, k varchar(5)"), "UNSUPPORTED_TYPE", "'k'"
     )

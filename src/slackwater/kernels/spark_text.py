@@ -6,17 +6,14 @@ digits of Java 19 and later, as few as tell the value; an older Java sometimes w
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels.translate.generator import zone_offset
+from slackwater.semantics.local_time import local_of
 
 _DAY = 86_400_000_000
 # days from 0000-03-01, where the cycle of 400 years begins, to the epoch; days and years of a cycle
@@ -97,32 +94,8 @@ def _date(days: int) -> str:
 
 
 def _instant(micros: int, zone: str) -> str:
-    day, rest = divmod(micros + _offset(micros, zone), _DAY)
+    day, rest = divmod(local_of(micros, zone), _DAY)
     seconds, fraction = divmod(rest, 1_000_000)
     time = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     part = f".{fraction:06d}".rstrip("0") if fraction else ""
     return f"{_date(day)} {time}{part}"
-
-
-def _offset(micros: int, zone: str) -> int:
-    """Microseconds that a zone's local time is ahead of UTC at an instant."""
-    fixed = zone_offset(zone)
-    if fixed is not None:
-        return fixed
-    # The calendar repeats after 400 years, and so do the rules of zones beyond the years that Python has.
-    period = _CYCLE * _DAY
-    low, high = -62_000_000_000_000_000, 253_000_000_000_000_000
-    inside = micros
-    if micros > high:
-        inside = micros - -((high - micros) // period) * period
-    elif micros < low:
-        inside = micros + -((micros - low) // period) * period
-    at = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=inside)
-    ahead = at.astimezone(_zone(zone)).utcoffset()
-    assert ahead is not None
-    return ahead // dt.timedelta(microseconds=1)
-
-
-@lru_cache(maxsize=16)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)

@@ -23,7 +23,9 @@ from slackwater.model.zone import session_zone
 
 _MICRO = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 (local, or UTC, as the name of a variable says)
-# Beyond what datetimes can hold zones are as they are there; a day is left for the offset.
+# The calendar repeats after 400 years, and so do the rules of zones beyond the years that Python has.
+_PERIOD = 146_097 * 86_400_000_000
+# A day is left for the offset.
 _FIRST = (dt.datetime(1, 1, 2) - _EPOCH) // _MICRO  # noqa: DTZ001
 _LAST = (dt.datetime(9999, 12, 31) - _EPOCH) // _MICRO  # noqa: DTZ001
 
@@ -93,4 +95,8 @@ def _ahead(local: int, tz: dt.tzinfo, fold: int) -> int:
 
 
 def _datetime(micros: int) -> dt.datetime:
-    return _EPOCH + max(_FIRST, min(_LAST, micros)) * _MICRO
+    if micros > _LAST:
+        micros += (_LAST - micros) // _PERIOD * _PERIOD
+    elif micros < _FIRST:
+        micros -= (micros - _FIRST) // _PERIOD * _PERIOD
+    return _EPOCH + micros * _MICRO

@@ -52,9 +52,9 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
         "meaning": MEANING,
     }  # fmt: skip
     stored = checkpoint.open_query(fresh)
-    before = stored.get("meaning", 0)
-    check_meaning(plan, before, checkpoint.location)
-    check_origins(plan, before, stored["outputs"], trees, checkpoint.location)
+    version = stored.get("meaning", 0)
+    check_meaning(plan, version, checkpoint.location)
+    check_origins(plan, version, stored["outputs"], trees, checkpoint.location)
     problems: list[str] = []
     for name, tree in trees.items():
         before = stored["outputs"].get(name)
