@@ -185,9 +185,9 @@ class Ours:
         self._payload = pa.binary(payload)
         self.schema = pa.schema(
             [
-                ("_time", pa.int64()),
-                ("_bucket", pa.int16()),
-                ("_k0", pa.int64()),
+                ("__sw_time", pa.int64()),
+                ("__sw_bucket", pa.int16()),
+                ("__sw_k0", pa.int64()),
                 ("id", pa.int64()),
                 ("p", self._payload),
             ]
@@ -205,7 +205,7 @@ class Ours:
         newest: list[np.ndarray] = [np.empty(0, np.int64)]
 
         def emit(results: pa.Table, delayed: bool) -> None:
-            newest.append(results.column("_time").to_numpy())
+            newest.append(results.column("__sw_time").to_numpy())
 
         batch = Batch(self.bounds, (now, now), now=now * MILLI)
         inputs = [[self._table(r)] if len(r) else [] for r in rows]

@@ -85,7 +85,7 @@ def test_a_minute_of_delay_loses_pairs_and_invents_others(purge_both):
 
 
 # ---- order-preserving ----
-SCHEMA = pa.schema([("_time", pa.int64()), ("_bucket", pa.int16()), ("_k0", pa.int64()), ("id", pa.int64())])  # fmt: skip
+SCHEMA = pa.schema([("__sw_time", pa.int64()), ("__sw_bucket", pa.int16()), ("__sw_k0", pa.int64()), ("id", pa.int64())])  # fmt: skip
 
 
 def table(rows: list[Row]) -> pa.Table:

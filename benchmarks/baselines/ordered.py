@@ -2,7 +2,7 @@
 
 `OutputBuffered` (OPOB) matches at once and holds results until none older can come. `InputBuffered` (OPIB) holds rows
 until all their partners are there, and makes results in order. Both take the tables that `kernels.join` takes:
-``_time``, ``_k0``, and more; both are exact. ``held_rows`` is what they keep at a moment, for the comparison of memory.
+``__sw_time``, ``__sw_k0``, and more; both are exact. ``held_rows`` is what they keep at a moment, for the comparison of memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from slackwater.kernels import join
 from slackwater.kernels.band_join import find_pairs, key_codes
-from slackwater.kernels.join_spec import TIME, JoinSpec, column_name, ints, output_schema
+from slackwater.kernels.join_spec import JoinSpec, column_name, ints, output_schema
+from slackwater.model.names import TIME
 from slackwater.semantics.join import needed_from, partners, time_bounds
 from slackwater.semantics.limits import START
 
@@ -76,7 +77,7 @@ class InputBuffered:
         return results
 
     def _joined(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        names = [f"_k{k}" for k in range(self.spec.keys)]
+        names = [f"__sw_k{k}" for k in range(self.spec.keys)]
         codes = key_codes(
             [[t.column(c) for c in names] for t in (left, right)], [left.num_rows, right.num_rows]
         )

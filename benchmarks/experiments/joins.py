@@ -18,7 +18,7 @@ from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
 
 MILLI = 1000
-SCHEMA = pa.schema([("_time", pa.int64()), ("_bucket", pa.int16()), ("_k0", pa.int64()), ("id", pa.int64())])  # fmt: skip
+SCHEMA = pa.schema([("__sw_time", pa.int64()), ("__sw_bucket", pa.int16()), ("__sw_k0", pa.int64()), ("id", pa.int64())])  # fmt: skip
 BANDS = (1, 3, 5, 7, 9)
 
 
@@ -38,7 +38,7 @@ def rows_at(times: Any, keys: Any) -> pa.Table:
 def second_of(table: pa.Table, second: int, delay: int = 0) -> pa.Table:
     """What a link that is late brings in a second."""
     ends = [(second - delay) * MILLI, (second + 1 - delay) * MILLI]
-    low, high = np.searchsorted(ints(table, "_time"), ends)
+    low, high = np.searchsorted(ints(table, "__sw_time"), ends)
     return table.slice(low, high - low)
 
 
@@ -66,7 +66,7 @@ def bands(*, quick: bool = False) -> Finding:
                 out = operator.step(new, (bound, bound))
                 results[name] += out.num_rows
                 # A result could be had when its later row came, which was in the second of its time.
-                came = ints(out, "_time") // MILLI
+                came = ints(out, "__sw_time") // MILLI
                 waited[name] += float(np.sum(second - came))
                 most[name] = max(most[name], operator.held_rows)
             stored = sum(t.num_rows for t in operators["output"].stored)
@@ -117,7 +117,7 @@ def held(
             else:
                 for j, t in enumerate(come):
                     if t.num_rows:
-                        frontiers[i][j] = int(ints(t, "_time")[-1])
+                        frontiers[i][j] = int(ints(t, "__sw_time")[-1])
                 new.append(pa.concat_tables(come))
                 bounds.append(END if second == last else min(frontiers[i]))
         results += join.step(new, (bounds[0], bounds[1])).num_rows

@@ -195,9 +195,13 @@ def test_aggregates_are_cut(analyser: Analyser) -> None:
         ("_a2", "sum", ["`c`"], "decimal(20,2)"),
     ]
     assert [(o.name, o.expr.sql, o.expr.type) for o in outputs] == [
-        ("total", "`_a0`", "bigint"),
-        ("n", "`_a1`", "bigint"),
-        ("(sum(l) / count(1))", "(CAST(`_a0` AS DOUBLE) / CAST(`_a1` AS DOUBLE))", "double"),
+        ("total", "`__sw_a0`", "bigint"),
+        ("n", "`__sw_a1`", "bigint"),
+        (
+            "(sum(l) / count(1))",
+            "(CAST(`__sw_a0` AS DOUBLE) / CAST(`__sw_a1` AS DOUBLE))",
+            "double",
+        ),
         (
             "(nvl(sum(c), 0) + (i % 2))",
             "(coalesce(`_a2`, CAST(0 AS DECIMAL(20,2))) + CAST(`(i % 2)` AS DECIMAL(10,0)))",
@@ -236,7 +240,7 @@ def test_primitives(
     _, (primitive,), (output,) = analyser.aggregates(FIELDS, [], [text])
     assert (primitive.function, [a.sql for a in primitive.args]) == (function, args)
     assert primitive.type == output.expr.type == type
-    assert output.expr.sql == "`_a0`"
+    assert output.expr.sql == "`__sw_a0`"
 
 
 @pytest.mark.parametrize(

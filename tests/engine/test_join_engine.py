@@ -186,7 +186,7 @@ def test_a_key_is_kept_apart_from_a_column_of_another_type() -> None:
     join = plan_of(transcript([[]])).operators[0].node
     assert isinstance(join, Join)
     shape = InputRows(join, 0)
-    assert "_k0" not in shape.lean.names  # the key is the column k
+    assert "__sw_k0" not in shape.lean.names  # the key is the column k
     wider = Named("k", Expr("`k`", "decimal(20,0)", '"k"'))
     other = Join(**{**vars(join), "keys": ((wider,), (wider,))})
-    assert "_k0" in InputRows(other, 0).lean.names
+    assert "__sw_k0" in InputRows(other, 0).lean.names

@@ -58,14 +58,19 @@ def test_only_what_results_show_is_kept_and_nothing_twice():
     assert node.used == (frozenset({"k", "v", "ts"}), frozenset({"w"}))
     assert [f.name for f in node.raw_fields] == ["_0.k", "_0.v", "_0.ts", "_1.w"]
     left, right = InputRows(node, 0), InputRows(node, 1)
-    assert left.lean.names == ["k", "v", "_time", "_bucket"]  # the key is k, the time is _time
+    assert left.lean.names == [
+        "k",
+        "v",
+        "__sw_time",
+        "__sw_bucket",
+    ]  # the key is k, the time is __sw_time
     assert right.lean.names == [
         "w",
-        "_time",
-        "_k0",
-        "_bucket",
+        "__sw_time",
+        "__sw_k0",
+        "__sw_bucket",
     ]  # the key is not shown, so it is kept as one
-    assert left.full.names == ["k", "v", "_time", "_k0", "_bucket"]
+    assert left.full.names == ["k", "v", "__sw_time", "__sw_k0", "__sw_bucket"]
 
 
 @pytest.mark.parametrize("time", ["timestamp", "bigint", "int"])
@@ -88,13 +93,13 @@ def test_rows_are_the_same_whether_computed_or_renamed(time: str, key: Named):
     shape = InputRows(node, 0)
     got = shape.arrived(Delivery(batch, "t")._join_rows(node, path, table))
     assert got.schema.names == shape.full.names
-    assert got["_time"].to_pylist() == ticks
+    assert got["__sw_time"].to_pylist() == ticks
     keys = [1, 2, None] if key is KEY else [2, 3, None]
-    assert got["_k0"].to_pylist() == keys and got["k"].to_pylist() == [1, 2, None]
+    assert got["__sw_k0"].to_pylist() == keys and got["k"].to_pylist() == [1, 2, None]
     want = bucket_of([pa.array(keys, pa.int32())])
-    assert got["_bucket"].to_pylist() == want.tolist()
+    assert got["__sw_bucket"].to_pylist() == want.tolist()
     # A kernel's results get the time column back, in its own type.
-    results = pa.table({"_0._time": pa.array([5, None], pa.int64())})
+    results = pa.table({"_0.__sw_time": pa.array([5, None], pa.int64())})
     if time == "timestamp":
         back = shape.shown(results)["_0.ts"]
         assert back.to_pylist() == [datetime(1970, 1, 1, 0, 0, 0, 5, timezone.utc), None]

@@ -30,7 +30,7 @@ def counted(child: Any, keys: tuple[str, ...], window: TimeWindow, of: str) -> A
         Primitive("_a0", "count", (), "bigint"),
         Primitive("_a1", "sum", (column(of, "bigint"),), "bigint"),
     )
-    outputs = (Named("n", column("_a0", "bigint")), Named("total", column("_a1", "bigint")))
+    outputs = (Named("n", column("__sw_a0", "bigint")), Named("total", column("__sw_a1", "bigint")))
     fields = [Field(k, "bigint") for k in keys]
     fields += [Field("wid", "bigint"), Field("window", "struct<start:bigint,end:bigint>")]
     fields += [Field(o.name, "bigint") for o in outputs]

@@ -146,7 +146,7 @@ LEAST = replace(
         Primitive("_b0", "min", (column("v", "bigint"),), "bigint"),
         Primitive("_b1", "max", (column("v", "bigint"),), "bigint"),
     ),
-    outputs=(Named("n", column("_b0", "bigint")), Named("total", column("_b1", "bigint"))),
+    outputs=(Named("n", column("__sw_b0", "bigint")), Named("total", column("__sw_b1", "bigint"))),
 )
 
 
@@ -174,9 +174,9 @@ def test_equal_aggregates_have_one_buffer() -> None:
     """Spark computes them once, so two columns are read from one place."""
     twice = replace(SUMS, primitives=(*SUMS.primitives, Primitive("_a2", "count", (), "bigint")))
     found = columns_of(Spark(), twice)
-    places = {n: p for n, p in found.items() if not n.startswith("_k")}
+    places = {n: p for n, p in found.items() if not n.startswith("__sw_k")}
     assert len(set(places.values())) < len(places)
-    counts = [p for n, p in found.items() if n.startswith(("_a0", "_a2", "_n"))]
+    counts = [p for n, p in found.items() if n.startswith(("__sw_a0", "__sw_a2", "__sw_n"))]
     assert len(counts) >= 3 and len(set(counts)) == 1
 
 

@@ -45,7 +45,10 @@ def summed(
         Primitive("_a0", "sum", (column("v", "double"),), "double"),
         Primitive("_a1", "count", (), "bigint"),
     )
-    outputs = (Named("total", column("_a0", "double")), Named("rows", column("_a1", "bigint")))
+    outputs = (
+        Named("total", column("__sw_a0", "double")),
+        Named("rows", column("__sw_a1", "bigint")),
+    )
     if not count:
         parts, outputs = parts[:1], outputs[:1]
     fields = [Field(k, "bigint") for k in keys]

@@ -28,9 +28,9 @@ BATCHES, ROWS, KEYS, SPAN = 12, 12_000, 60_000, 9  # a window holds the rows of 
 TICK = 10
 SCHEMA = pa.schema(
     [
-        ("_time", pa.int64()),
-        ("_bucket", pa.int16()),
-        ("_k0", pa.int64()),
+        ("__sw_time", pa.int64()),
+        ("__sw_bucket", pa.int16()),
+        ("__sw_k0", pa.int64()),
         ("p", pa.binary(PAYLOAD)),
     ]
 )
@@ -110,7 +110,7 @@ def as_a_whole(folder: Path, rows: int, batches: int) -> dict:
             path = folder / f"{side}-{b}.arrow"
             with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, SCHEMA) as writer:
                 writer.write_table(table)
-            high = int(table["_time"].to_numpy().max()) if table.num_rows else START
+            high = int(table["__sw_time"].to_numpy().max()) if table.num_rows else START
             runs[side].append((high, path))
             least = needed_from(BAND, side, now)
             runs[side] = [(h, p) for h, p in runs[side] if h >= least]

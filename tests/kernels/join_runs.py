@@ -19,7 +19,7 @@ from slackwater.testing.oracle_join import JoinOracle, JoinRow
 
 KEY = pa.float64()
 SCHEMA = pa.schema(
-    [("_time", pa.int64()), ("_bucket", pa.int16()), ("_k0", KEY), ("id", pa.int64()), ("v", pa.int64())]
+    [("__sw_time", pa.int64()), ("__sw_bucket", pa.int16()), ("__sw_k0", KEY), ("id", pa.int64()), ("v", pa.int64())]
 )  # fmt: skip
 NAN = float("nan")
 
@@ -56,7 +56,7 @@ class Runs:
             assert low <= high, "an empty span needs no reading"
             self.asked.append((i, low, high))
             chosen = [
-                t for t in runs[i] if min(t["_time"].to_pylist()) <= high and max(t["_time"].to_pylist()) >= low
+                t for t in runs[i] if min(t["__sw_time"].to_pylist()) <= high and max(t["__sw_time"].to_pylist()) >= low
             ]  # fmt: skip
             return pa.concat_tables([schema.empty_table(), *chosen])
 
@@ -88,8 +88,8 @@ class Runs:
             out += zip(
                 *(chunk[f"_{i}.id"].to_pylist() for i in range(self.spec.inputs)), strict=True
             )
-            times = [chunk[f"_{i}._time"].to_pylist() for i in range(self.spec.inputs)]
-            for at, time in enumerate(chunk["_time"].to_pylist()):
+            times = [chunk[f"_{i}.__sw_time"].to_pylist() for i in range(self.spec.inputs)]
+            for at, time in enumerate(chunk["__sw_time"].to_pylist()):
                 assert time == max(t[at] for t in times if t[at] is not None)
         keep, marks = done.finish()
         self.bounds = tuple(bounds)
@@ -103,19 +103,19 @@ class Runs:
             if not self.leftovers:
                 first = needed_from(self.spec.within, i, bounds)
                 for runs in (self.rows, self.marks):
-                    runs[i] = [t for t in runs[i] if max(t["_time"].to_pylist()) >= first]
+                    runs[i] = [t for t in runs[i] if max(t["__sw_time"].to_pylist()) >= first]
         return sorted(out, key=repr)
 
     def stored(self, i: int) -> list[int]:
         """Ids of stored rows that are needed."""
         first = needed_from(self.spec.within, i, self.bounds)
         return sorted(
-            r["id"] for t in self.rows[i] for r in t.to_pylist() if r["_time"] >= first
+            r["id"] for t in self.rows[i] for r in t.to_pylist() if r["__sw_time"] >= first
         )  # fmt: skip
 
     def marked(self, i: int) -> list[int]:
         """Row numbers that were marked as matched after they were stored."""
-        return [r for t in self.marks[i] for r in t["_row"].to_pylist()]
+        return [r for t in self.marks[i] for r in t["__sw_row"].to_pylist()]
 
 
 def ids(results: Sequence[tuple[JoinRow | None, ...]]) -> list[tuple[Any, ...]]:

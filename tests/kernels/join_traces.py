@@ -23,7 +23,12 @@ from slackwater.semantics.join_memory import Policy
 from slackwater.semantics.limits import END, START
 
 SCHEMA = pa.schema(
-    [("_time", pa.int64()), ("_bucket", pa.int16()), ("_k0", pa.int64()), ("id", pa.int64())]
+    [
+        ("__sw_time", pa.int64()),
+        ("__sw_bucket", pa.int16()),
+        ("__sw_k0", pa.int64()),
+        ("id", pa.int64()),
+    ]
 )
 COLUMNS = (("id",), ("id",))
 
@@ -212,8 +217,8 @@ def replay(
 def below(row: dict, promised) -> bool:
     """Whether a result has a time below what was promised of the left, the right and the result's own time."""
     each, largest = promised
-    times = (row["_0._time"], row["_1._time"])
-    return row["_time"] < largest or any(
+    times = (row["_0.__sw_time"], row["_1.__sw_time"])
+    return row["__sw_time"] < largest or any(
         t is not None and t < p for t, p in zip(times, each, strict=True)
     )
 

@@ -271,7 +271,7 @@ def test_extra_group_columns_stay_apart():
     sql = aggregate.partial_select(spec, ['"k"'], '"t"', "input", [("_p", '"i4"')])
     data = brute.table([{"k": "a", "t": 1, "i4": i % 2} for i in range(5)])
     raw = column_engine.sql_to_arrow(column_engine.connect(), sql, {"input": data})
-    assert sorted((r["_p"], r["_a0_n"]) for r in raw.to_pylist()) == [(0, 3), (1, 2)]
+    assert sorted((r["__sw_p"], r["__sw_a0_n"]) for r in raw.to_pylist()) == [(0, 3), (1, 2)]
     assert aggregate.partials(raw, spec).num_rows == 2
 
 

@@ -95,9 +95,9 @@ def test_the_whole_answer_is_that_of_sql(within, how, history):
         con.register("a", a)
         con.register("b", b)
         expected = con.execute(
-            f"select a.id, b.id from a {how.replace('inner', '')} join b on a._k0 = b._k0 "
-            f"and b._time {low} a._time - ({within.before}) "
-            f"and b._time {high} a._time + ({within.after})"
+            f"select a.id, b.id from a {how.replace('inner', '')} join b on a.__sw_k0 = b.__sw_k0 "
+            f"and b.__sw_time {low} a.__sw_time - ({within.before}) "
+            f"and b.__sw_time {high} a.__sw_time + ({within.after})"
         ).fetchall()
     assert sorted(got, key=repr) == sorted(expected, key=repr)
 
@@ -310,13 +310,13 @@ def test_without_keys_times_alone_decide():
     ],
 )
 def test_keys_are_equal_as_in_spark(kind, a, b, equal):
-    spec = join.JoinSpec(Band(0, 0), 1, (("_k0",), ("_k0",)))
+    spec = join.JoinSpec(Band(0, 0), 1, (("__sw_k0",), ("__sw_k0",)))
     sides = [
         pa.table(
             {
-                "_time": pa.array([1]),
-                "_bucket": pa.array([0], pa.int16()),
-                "_k0": pa.array([x], kind),
+                "__sw_time": pa.array([1]),
+                "__sw_bucket": pa.array([0], pa.int16()),
+                "__sw_k0": pa.array([x], kind),
             }
         )
         for x in (a, b)

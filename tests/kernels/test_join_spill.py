@@ -109,8 +109,8 @@ def test_the_hold_is_what_keeps_the_promises():
 def small_join(keys_left, keys_right, kind, within=None, memory=1):
     """Pairs of row numbers, all rows at time 0."""
     schema = pa.schema(
-        [("_time", pa.int64()), ("_bucket", pa.int16())]
-        + [(f"_k{i}", t) for i, t in enumerate(kind)]
+        [("__sw_time", pa.int64()), ("__sw_bucket", pa.int16())]
+        + [(f"__sw_k{i}", t) for i, t in enumerate(kind)]
         + [("id", pa.int64())]
     )
 
@@ -169,7 +169,7 @@ def test_keys_are_compared_and_not_only_their_hashes(monkeypatch):
 def test_tumbling_windows_and_joins_without_a_key_work_too():
     rows = [(t, 0, t) for t in range(20)]
     trace = Trace([[rows, []], [[], [(t, 0, 100 + t) for t in range(20)]]], [(20, 0), (END, END)])
-    for within, key in [(Tumbling(TimeWindow("_time", 5, 5, 0)), 1), (Band(1, 1), 0)]:
+    for within, key in [(Tumbling(TimeWindow("__sw_time", 5, 5, 0)), 1), (Band(1, 1), 0)]:
         spec = JoinSpec(within, key, COLUMNS)
         out: Counter = Counter()
 

@@ -147,7 +147,7 @@ def test_the_side_with_the_older_waiting_rows_is_served_first(monkeypatch, tmp_p
     real = join_spill._Work._arrive
 
     def arrive(self, side, rows):
-        order.append((pa.compute.min(rows["_time"]).as_py(), side, rows["id"].to_pylist()))
+        order.append((pa.compute.min(rows["__sw_time"]).as_py(), side, rows["id"].to_pylist()))
         real(self, side, rows)
 
     monkeypatch.setattr(join_spill._Work, "_arrive", arrive)

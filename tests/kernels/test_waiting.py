@@ -20,7 +20,7 @@ from slackwater.semantics.slack.routes import ROOT, place, routes_of
 from slackwater.semantics.slack.routes import held as _held
 from slackwater.semantics.slack.tree import Consumer, Stage
 
-SCHEMA = pa.schema([("id", pa.int64()), ("_time", pa.int64()), (FOR, pa.int64())])
+SCHEMA = pa.schema([("id", pa.int64()), ("__sw_time", pa.int64()), (FOR, pa.int64())])
 PLACES = (ROOT, "x", "y")
 
 
@@ -68,11 +68,11 @@ class Store:
 
 
 def _low(t: pa.Table) -> int:
-    return min(t["_time"].to_pylist())
+    return min(t["__sw_time"].to_pylist())
 
 
 def _high(t: pa.Table) -> int:
-    return max(t["_time"].to_pylist())
+    return max(t["__sw_time"].to_pylist())
 
 
 class Oracle:
@@ -176,7 +176,7 @@ def test_a_row_that_two_wait_for_behind_one_filter_is_stored_once_there() -> Non
     found, _ = store.step(table([]), readers(zero, one))
     assert found == {"fast": [2, 0], "b": [], "c": []}
     (moved,) = store.files["x"]
-    assert moved.to_pylist() == [{"id": 0, "_time": 4, FOR: 6}]
+    assert moved.to_pylist() == [{"id": 0, "__sw_time": 4, FOR: 6}]
     found, _ = store.step(table([]), readers(one, two))
     assert found == {"fast": [1], "b": [0], "c": []}
     assert store.files[ROOT] == [] and store.held == 1

@@ -38,7 +38,7 @@ class Feed:
         self.spec = AggregateSpec(keys, window, (COUNT, SUM), plan_of(window), True, extra)
         ids = () if isinstance(window, SessionWindow) else (Field("wid", "bigint"),)
         struct = Field("window", "struct<start:bigint,end:bigint>")
-        outputs = (Named("n", column("_a0", "bigint")), Named("s", column("_a1", "bigint")))
+        outputs = (Named("n", column("__sw_a0", "bigint")), Named("s", column("__sw_a1", "bigint")))
         fields = (*keys, *ids, struct, Field("n", "bigint"), Field("s", "bigint"))
         time = TimeColumn("window", "window", None, True)
         node = Aggregate(fields, (time,), None, (KEY,), window, (COUNT, SUM), outputs)  # type: ignore[arg-type]
@@ -95,11 +95,13 @@ def test_state_does_not_grow_with_the_stream(window: Window, most: int) -> None:
 def test_late_rows_join_open_sessions_only() -> None:
     feed = Feed(SessionWindow(4, "ts"))
     assert feed.batch([("a", 0, 1), ("a", 10, 1), ("a", 13, 1)], 5) == [
-        {"k": "a", "window": {"start": 0, "end": 4}, "_a0": 1, "_a1": 1}
+        {"k": "a", "window": {"start": 0, "end": 4}, "__sw_a0": 1, "__sw_a1": 1}
     ]
     assert feed.batch([("a", 1, 100), ("a", 8, 1)], 14) == []  # 1 is over, 8 joins 10
     assert feed.batch([("a", 5, 1), ("a", 16, 1)], 17) == []  # 5 touches 8, which is long past
-    assert feed.batch([], 20) == [{"k": "a", "window": {"start": 5, "end": 20}, "_a0": 5, "_a1": 5}]
+    assert feed.batch([], 20) == [
+        {"k": "a", "window": {"start": 5, "end": 20}, "__sw_a0": 5, "__sw_a1": 5}
+    ]
     assert feed.machine.rows == 0
 
 
@@ -109,19 +111,21 @@ def test_rows_of_equal_time_give_one_window(every: int) -> None:
     feed = Feed(ByTuple(10, every, "rank", "ts"))
     found = feed.batch([("a", t, 1) for t in (1, 2, 2, 2, 2, 5)], 3)
     # Ranks 2 to 5 are at time 2: several windows by the count, one by the time.
-    assert [(r["wid"], r["_a0"]) for r in found] == [(2, 5)]
+    assert [(r["wid"], r["__sw_a0"]) for r in found] == [(2, 5)]
     # The sixth row keeps its rank although the five before it are no longer looked at.
-    assert [(r["wid"], r["_a0"]) for r in feed.batch([("a", 30, 1)], 20)] == [(5, 6)]
+    assert [(r["wid"], r["__sw_a0"]) for r in feed.batch([("a", 30, 1)], 20)] == [(5, 6)]
 
 
 def test_a_landmark_reports_slides_without_rows_and_leaves_out_rows_before_the_origin() -> None:
     feed = Feed(Landmark(5, 10, "ts"))
     found = feed.batch([("a", 3, 50), ("a", 12, 1), ("b", 21, 2)], 30)
-    shown = [(r["k"], r["wid"], r["window"]["start"], r["window"]["end"], r["_a1"]) for r in found]
+    shown = [
+        (r["k"], r["wid"], r["window"]["start"], r["window"]["end"], r["__sw_a1"]) for r in found
+    ]
     assert sorted(shown) == [
         ("a", 0, 10, 15, 1), ("a", 1, 10, 20, 1), ("a", 2, 10, 25, 1), ("a", 3, 10, 30, 1),
         ("b", 2, 10, 25, 2), ("b", 3, 10, 30, 2),
     ]  # fmt: skip
     # A late row enters what is still open.
     found = feed.batch([("b", 11, 5)], 35)
-    assert sorted((r["k"], r["_a1"]) for r in found) == [("a", 1), ("b", 7)]
+    assert sorted((r["k"], r["__sw_a1"]) for r in found) == [("a", 1), ("b", 7)]

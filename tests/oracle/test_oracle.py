@@ -63,7 +63,7 @@ def counted(child: Node, w: TimeWindow) -> Aggregate:
             Primitive("_a0", "count", (), "bigint"),
             Primitive("_a1", "sum", (column("v", "bigint"),), "bigint"),
         ),
-        (Named("n", column("_a0", "bigint")), Named("total", column("_a1", "bigint"))),
+        (Named("n", column("__sw_a0", "bigint")), Named("total", column("__sw_a1", "bigint"))),
     )
 
 

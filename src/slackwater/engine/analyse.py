@@ -22,6 +22,7 @@ from slackwater.kernels.kinds import kind_of
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.shifts import shift_of
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import ours
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
 
@@ -116,7 +117,7 @@ class Analyser:
         """Cut aggregate columns into primitives and expressions over them and the keys.
 
         ``time`` is the expression of the rows' time, for aggregates that depend on the order of rows.
-        The primitives are named ``_a0``, ``_a1``...; the outputs speak of these and of the keys.
+        The primitives are named ``_a0``, ``_a1``...; the outputs speak of their columns and of the keys.
         """
         frame = self._frame(fields)
         with self._errors(fields, [*keys, *aggs]):
@@ -145,7 +146,7 @@ class Analyser:
         for p in primitives:
             kind_of(p)  # refuses what cannot be computed
         inside = tuple(Field(k.name, k.expr.type) for k in named_keys)
-        inside += tuple(Field(p.name, p.type) for p in primitives)
+        inside += tuple(Field(p.column, p.type) for p in primitives)
         self._check(inside, [text for _, text in cut])
         outputs = tuple(Named(n, self._expr(text, inside)) for n, text in cut)
         return named_keys, primitives, outputs
@@ -190,7 +191,7 @@ class Analyser:
         self._check(fields, [text for _, text in named])
         seen: set[str] = set()
         for name, text in named:
-            if name.lower() in seen or _is_internal(name):
+            if name.lower() in seen:
                 raise AnalysisError(
                     "BAD_EXPRESSION",
                     f"the group column {text.sql} cannot have the name '{name}'",
@@ -279,7 +280,7 @@ class Analyser:
         wrong, failed = texts, None
         try:
             with _quiet():
-                columns = [F.expr(t.sql).alias(f"c{i}") for i, t in enumerate(texts)]
+                columns = [F.expr(t.sql).alias(ours(f"_c{i}")) for i, t in enumerate(texts)]
                 plan = self._frame(fields).select(*columns)._jdf.queryExecution().analyzed()
             again = [item.child() for item in items(plan.projectList())]
             wrong = [t for t, a in zip(texts, again, strict=True) if not self._equal(fields, t, a)]
@@ -345,10 +346,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
-
-
-def _is_internal(name: str) -> bool:
-    return name.lower().startswith("_a") and name[2:].isdigit()
 
 
 def _translated(

@@ -9,6 +9,7 @@ from typing import Any
 from slackwater.engine.calls import shape_of, unsupported
 from slackwater.engine.expression_text import Printer, Replace, quoted
 from slackwater.engine.schema import type_of
+from slackwater.model.names import ours
 from slackwater.model.schema import Field
 
 
@@ -69,7 +70,7 @@ class Cutter:
         self.calls: list[Call] = []
 
     def output(self, item: Any) -> Text:
-        """An aggregate column over the calls' and keys' names."""
+        """An aggregate column over the calls' and keys' names; those of calls are `ours` beside the keys."""
         node = item.child() if "Alias" in self._printer.kinds(item) else item
         return text_of(self._printer, self._scope, node, self._replace)
 
@@ -78,7 +79,7 @@ class Cutter:
 
     def _replace(self, node: Any) -> str | None:
         if "AggregateExpression" in self._printer.kinds(node):
-            return quoted(self._call(node))
+            return quoted(ours(self._call(node)))
         if "Literal" in self._printer.kinds(node):
             return None
         for expression, name in self._grouping:

@@ -24,22 +24,16 @@ from slackwater.engine.partition_dirs import partition_tables
 from slackwater.engine.plan import Operator, Path, Step
 from slackwater.engine.wire import Message, pack, routes
 from slackwater.kernels import adaptive, aggregate, joint
-from slackwater.kernels.buckets import bucket_of, group_of
+from slackwater.kernels.buckets import bucket_of, buckets_of, group_of
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
 from slackwater.kernels.counting import counted_rows, counted_select
-from slackwater.kernels.join_spec import BUCKET, TIME
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import cast_table
-from slackwater.kernels.waiting import FOR
+from slackwater.model.names import BUCKET, FLOOR, FOR, ROWS, TIME, key, sub_query
 from slackwater.model.node import Aggregate, Dedup, Join, SharedSort
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.windows import keeps_rows, needs_rows
-
-ROWS = "_rows"
-
-FLOOR = "__sw_floor"
-"""The first window that a row may enter, where lateness is judged row by row."""
 
 MAX_PENDING_BYTES = 64 << 20
 """Results beyond this are written at once: a join's may be larger than memory."""
@@ -58,7 +52,8 @@ def ticks_sql(time: TimeColumn) -> str:
         return f"{time.kind}({', '.join(filled)})"
     name = quote(time.name)
     if time.kind == "window":
-        return f'({name}."end" - 1)' if time.integer else f'(epoch_us({name}."end") - 1)'
+        end = f"struct_extract({name}, 'end')"
+        return f"({end} - 1)" if time.integer else f"(epoch_us({end}) - 1)"
     return f"CAST({name} AS BIGINT)" if time.kind == "long" else f"epoch_us({name})"
 
 
@@ -67,10 +62,10 @@ def relation(steps: tuple[Step, ...], base: str) -> str:
     sql = base
     for step in steps:
         if step.condition is not None:
-            sql = f"SELECT * FROM ({sql}) WHERE {step.condition.duck}"
+            sql = f"SELECT * FROM {sub_query(sql)} WHERE {step.condition.duck}"
         else:
             items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
-            sql = f"SELECT {items} FROM ({sql})"
+            sql = f"SELECT {items} FROM {sub_query(sql)}"
     return sql
 
 
@@ -149,7 +144,7 @@ class Delivery:
         times = {t.name: t for t in node.child.times}
         time = times[operator.on]
         keys = [str(k.expr.duck) for k in node.keys]
-        rows = f"({relation(path.steps, f'SELECT * FROM {ROWS}')}) AS q"
+        rows = sub_query(relation(path.steps, f"SELECT * FROM {ROWS}"))
         floor = {"floor": quote(FLOOR)} if FLOOR in table.column_names else {}
         select: Callable[..., str] = aggregate.partial_select
         made: Callable[[pa.Table, aggregate.AggregateSpec], pa.Table] = aggregate.partials
@@ -169,11 +164,12 @@ class Delivery:
         child = node.children[path.input]
         time = next(t for t in child.times if t.name == operator.columns[path.input])
         rows = relation(path.steps, f"SELECT * FROM {ROWS}")
-        sql = f"SELECT *, {ticks_sql(time)} AS _time FROM ({rows})"
-        added = ["_time"]
+        sql = f"SELECT *, {ticks_sql(time)} AS {TIME} FROM {sub_query(rows)}"
+        added = [TIME]
         if isinstance(node, SharedSort):
             # A row that no sort wants waits nowhere.
-            sql = f"SELECT * FROM (SELECT *, {_wanted_by(node)} AS {FOR} FROM ({sql})) WHERE {FOR} <> 0"
+            sql = f"SELECT *, {_wanted_by(node)} AS {FOR} FROM {sub_query(sql)}"
+            sql = f"SELECT * FROM {sub_query(sql)} WHERE {FOR} <> 0"
             added.append(FOR)
         found = sql_to_arrow(self._connection(), sql, {ROWS: table})
         result = cast_table(found.drop_columns(added), child.schema)
@@ -183,7 +179,7 @@ class Delivery:
             buckets = bucket_of([result[c] for c in node.subset])
         else:  # a sort is global: one bucket
             buckets = np.zeros(result.num_rows, np.int16)
-        return result.append_column("_bucket", pa.array(buckets, pa.int16()))
+        return result.append_column(BUCKET, pa.array(buckets, pa.int16()))
 
     def _join_rows(self, node: Join, path: Path, table: pa.Table) -> pa.Table:
         shape = InputRows(node, path.input)
@@ -193,32 +189,32 @@ class Delivery:
         if (
             rows is None
             or not plain_time(shape.time, kinds)
-            or not all(key in places for key in shape.keys)
+            or not all(sql in places for sql in shape.keys)
         ):
             items = [quote(c) for c in shape.columns] + [f"{ticks_sql(shape.time)} AS {TIME}"]
-            items += [f"{key} AS _k{i}" for i, key in enumerate(shape.keys)]
+            items += [f"{sql} AS {key(i)}" for i, sql in enumerate(shape.keys)]
             base = relation(path.steps, f"SELECT * FROM {ROWS}")
-            sql = f"SELECT {', '.join(items)} FROM ({base})"
+            sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
             rows = sql_to_arrow(self._connection(), sql, {ROWS: table})
         else:
             # Nothing to compute: the table's columns under other names.
-            keys = [rows[places[key]] for key in shape.keys]
+            keys = [rows[places[sql]] for sql in shape.keys]
             columns = [*(rows[c] for c in shape.columns), rows[shape.time.name], *keys]
             rows = pa.table(columns, names=[f.name for f in shape.full][:-1])
         rows = rows.cast(pa.schema(list(shape.full)[:-1]))
-        names = [f"_k{i}" for i in range(len(shape.keys))]
+        names = [key(i) for i in range(len(shape.keys))]
         buckets = bucket_of([rows[c] for c in names], rows=rows.num_rows)
         return shape.narrowed(rows.append_column(BUCKET, pa.array(buckets, pa.int16())))
 
     def _route(self, path: Path, table: pa.Table) -> None:
-        """Cut a table by its ``_bucket`` column and address each part to its group."""
+        """Cut a table by bucket and address each part to its group."""
         if table.num_rows == 0:
             return
         groups = self.batch.groups
         if groups == 1:
             self.messages.extend((routes(1)[0], blob) for blob in pack(path.id, table))
             return
-        owner = group_of(table["_bucket"].to_numpy(), groups)
+        owner = group_of(buckets_of(table).to_numpy(), groups)
         for g in range(groups):
             mask = owner == g
             if not mask.any():

@@ -20,6 +20,7 @@ from slackwater.engine.plan import Operator, Path, Plan
 from slackwater.kernels import aggregate, partials
 from slackwater.kernels.column_engine import quote
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import PASS, SOURCE, key, ours, sub_query
 from slackwater.model.node import Aggregate, Late, Source
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
@@ -28,8 +29,7 @@ from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 from slackwater.sources.time_ranges import TimeRange
 
-PASS = "__sw_pass"
-PART = "__sw_part"
+PART = ours("_part")
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ class Dialect:
         """A number that changes from batch to batch.
 
         Spark would put a literal into generated code and compile it anew; an element of an array, at an
-        index that is not constant, stays data. (``__src`` is the source's number in every row, but
-        Spark does not know that; ``__src * 0`` it would simplify.)
+        index that is not constant, stays data. (`SOURCE` is the source's number in every row, but
+        Spark does not know that; a product with 0 it would simplify.)
         """
         if self.duck:
             return str(values[at])
         items = ", ".join(f"{v}L" for v in values)
-        return f"array({items})[__src + {at - self.source}]"
+        return f"array({items})[{SOURCE} + {at - self.source}]"
 
     def without(self, column: str) -> str:
         """All columns but one."""
@@ -126,30 +126,36 @@ def query(
     source, path = fused.source, fused.path
     at = next(i for i, t in enumerate(source.times) if t.name == path.time)
     picky = path.has_filter or source.late != "admit"
-    ticks = f"__sw_t{at}" if not path.shift else f"(__sw_t{at} + {path.shift})"
+    ticks = _ticks(at) if not path.shift else f"({_ticks(at)} + {path.shift})"
     if picky:
         ticks = f"CASE WHEN {PASS} THEN {ticks} END"
     groups = [
-        f"{_guard(dialect.text(k.expr), path.has_filter)} AS _k{i}" for i, k in enumerate(node.keys)
+        f"{_guard(dialect.text(k.expr), path.has_filter)} AS {key(i)}"
+        for i, k in enumerate(node.keys)
     ]
     known = ranges[at] if ranges is not None else None
     least = None if known is None else known.least + path.shift
-    groups.append(f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck, least=least)} AS _pane")
+    groups.append(
+        f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck, least=least)} AS {ours('_pane')}"
+    )
     if source.partition is not None:
-        groups.append(f"{PART} AS _part")
-    groups.extend(f"__sw_v{i} AS _verdict{i}" for i in range(len(source.times)))
+        groups.append(f"{PART} AS {PART}")
+    groups += [f"{_judged(i)} AS {ours(f'_verdict{i}')}" for i in range(len(source.times))]
     items: list[str] = []
     for primitive in spec.primitives:
         guarded = _guarded(primitive, path.has_filter)
         if dialect.duck:
             items.extend(partials.duck_partials(guarded))
         else:
-            items.extend(f"{sql} AS {name}" for name, sql in partials.spark_partials(guarded) or ())
-    items.append("count(1) AS _n")
+            items.extend(
+                f"{sql} AS {ours(name)}" for name, sql in partials.spark_partials(guarded) or ()
+            )
+    items.append(f"count(1) AS {ours('_n')}")
     footers = told(batch, fused, ranges or ())
     for i in range(len(source.times)):
         if i not in footers:
-            items += [f"max(__sw_t{i}) AS _hi{i}", f"min(__sw_t{i}) AS _lo{i}"]
+            items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
+            items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
     whole = ranges if ranges is not None else [None] * len(source.times)
     return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
 
@@ -176,7 +182,7 @@ def _relation(
     passing: int | None,
     ranges: Sequence[TimeRange | None],
 ) -> str:
-    """The rows of ``base`` through the path's steps, with ``__sw_*`` columns carried along.
+    """The rows of ``base`` through the path's steps, with columns of ours carried along.
 
     ``passing`` is the time column that decides whether a row may pass at all, if some may not.
     """
@@ -184,43 +190,51 @@ def _relation(
     numbers = _numbers(batch, fused)
     times = range(len(source.times))
     items = [
-        f"{dialect.ticks(t) if _usable(known) else dialect.usable_ticks(t)} AS __sw_t{i}"
+        f"{dialect.ticks(t) if _usable(known) else dialect.usable_ticks(t)} AS {_ticks(i)}"
         for i, (t, known) in enumerate(zip(source.times, ranges, strict=True))
     ]
-    carried = [f"__sw_t{i}" for i in times] + [f"__sw_v{i}" for i in times]
+    carried = [_ticks(i) for i in times] + [_judged(i) for i in times]
     if source.partition is not None:
         kind = "VARCHAR" if dialect.duck else "STRING"
         column = dialect.name(source.partition)
         items.append(f"coalesce(CAST({column} AS {kind}), '') AS {PART}")
         carried.append(PART)
     if not dialect.duck:
-        carried.append("__src")
-    sql = f"SELECT *, {', '.join(items)} FROM ({base}) AS r0"
+        carried.append(SOURCE)
+    sql = f"SELECT *, {', '.join(items)} FROM {sub_query(base)}"
     verdicts = [
-        f"{_verdict(dialect, numbers, i, len(times), ranges[i], decides=i == passing)} AS __sw_v{i}"
+        f"{_verdict(dialect, numbers, i, len(times), ranges[i], decides=i == passing)} AS {_judged(i)}"
         for i in times
     ]
-    sql = f"SELECT *, {', '.join(verdicts)} FROM ({sql}) AS r1"
+    sql = f"SELECT *, {', '.join(verdicts)} FROM {sub_query(sql)}"
     if passing is not None:
         allowed = "1" if source.late != "admit" else "-1"
-        sql = (
-            f"SELECT *, coalesce(__sw_v{passing} <> {allowed}, FALSE) AS {PASS} FROM ({sql}) AS r2"
-        )
+        sql = f"SELECT *, coalesce({_judged(passing)} <> {allowed}, FALSE) AS {PASS} FROM {sub_query(sql)}"
         carried.append(PASS)
     filtered = False
-    for n, step in enumerate(fused.path.steps):
+    for step in fused.path.steps:
         if step.condition is not None:
             # A later filter must not be evaluated for rows that an earlier one dropped.
             test = f"CASE WHEN {PASS} THEN coalesce({dialect.text(step.condition)}, FALSE) ELSE FALSE END"
-            sql = f"SELECT {dialect.without(PASS)}, {test} AS {PASS} FROM ({sql}) AS s{n}"
+            sql = f"SELECT {dialect.without(PASS)}, {test} AS {PASS} FROM {sub_query(sql)}"
             filtered = True
         else:
             columns = [
                 f"{_guard(dialect.text(c.expr), filtered)} AS {dialect.name(c.name)}"
                 for c in step.columns
             ]
-            sql = f"SELECT {', '.join([*columns, *carried])} FROM ({sql}) AS s{n}"
+            sql = f"SELECT {', '.join([*columns, *carried])} FROM {sub_query(sql)}"
     return sql
+
+
+def _ticks(i: int) -> str:
+    """The column of the ticks of time column ``i``."""
+    return ours(f"_t{i}")
+
+
+def _judged(i: int) -> str:
+    """The column of the verdicts on time column ``i``."""
+    return ours(f"_v{i}")
 
 
 def _usable(known: TimeRange | None) -> bool:
@@ -240,11 +254,11 @@ def _verdict(
     bound, limit = dialect.number(numbers, i), dialect.number(numbers, times + i)
     if decides or known is None or not _usable(known) or known.greatest > numbers[times + i]:
         return (
-            f"CASE WHEN __sw_t{i} < {bound} THEN 1 WHEN __sw_t{i} > {limit} THEN 2 "
-            f"WHEN __sw_t{i} IS NOT NULL THEN 0 END"
+            f"CASE WHEN {_ticks(i)} < {bound} THEN 1 WHEN {_ticks(i)} > {limit} THEN 2 "
+            f"WHEN {_ticks(i)} IS NOT NULL THEN 0 END"
         )
     # As a boolean, which is cheaper to group by; `deliver_fused` reads it as 0 or 1.
-    return "FALSE" if known.least >= numbers[i] else f"(__sw_t{i} < {bound})"
+    return "FALSE" if known.least >= numbers[i] else f"({_ticks(i)} < {bound})"
 
 
 def _numbers(batch: Batch, fused: Fused) -> list[int]:
@@ -259,6 +273,7 @@ def deliver_fused(task: SourceTask, table: pa.Table, *, from_spark: bool) -> Non
     fused = fusible(task.batch.plan, task.source)
     assert fused is not None and fused.operator.spec is not None
     spec = fused.operator.spec
+    table = aggregate.without_prefix(table)
     for i, column in enumerate(table.column_names):
         if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
             table = table.set_column(i, column, table[column].cast(pa.int32()))

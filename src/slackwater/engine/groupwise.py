@@ -19,6 +19,7 @@ from slackwater.errors import ExecutionError
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.group_close import close_groups, dead_partials, is_closed
 from slackwater.kernels.pattern_match import matched_keys, matching
+from slackwater.model.names import TIME
 from slackwater.model.node import Aggregate, Dedup, Node
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
@@ -196,7 +197,7 @@ class _Dedup(_Wrapper):
         if 2 * int(gone.sum()) < pool.num_rows:
             return done
         first = self.inner.first_needed(MAIN, [rows.new])
-        useful = ~gone & (pool["_time"].to_numpy() >= first)
+        useful = ~gone & (pool[TIME].to_numpy() >= first)
         return replace(done, keep=pool.filter(pa.array(useful)), rewritten=frozenset([MAIN]))
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:

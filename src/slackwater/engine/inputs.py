@@ -1,6 +1,6 @@
 """The inputs of a query as one streaming DataFrame, and a batch of it as low-level tasks.
 
-Every input is tagged with its index ``__src`` and its columns are renamed ``__c<type>_<i>``, so that inputs of
+Every input is tagged with its index (`SOURCE`) and its columns are renamed ``__sw_c<type>_<i>``, so that inputs of
 different shapes unite null-padded and Spark reads each once; columns of one type share their place, since every column
 costs each row something on its way to Python. A heartbeat, one row per trigger, is always the last: a query
 that waits for time to pass must run without new rows, and a source cannot be added later.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.analyse import fields_of, struct_of
 from slackwater.engine.low_level_tasks import RowInput
 from slackwater.engine.plan import Path, Plan
+from slackwater.model.names import PASS, SOURCE, ours
 from slackwater.model.schema import Field
 from slackwater.sources.exact_paths import check_folder, spark_path
 from slackwater.sources.partition_folders import Folders, data_files
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HEARTBEAT = -1
+_WHOLE = ours("_whole")
 _BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -110,7 +112,7 @@ def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
         names = []
         for one in item.fields:
             kind = types.setdefault(one.type, len(types))
-            names.append(f"__c{kind}_{taken[kind]}")
+            names.append(ours(f"_c{kind}_{taken[kind]}"))
             taken[kind] += 1
         found[index] = tuple(names)
     return found
@@ -124,21 +126,21 @@ def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFram
     parts = []
     for index, item in enumerate(inputs):
         if index in splits:
-            parts.append(splits[index].names_frame().select(F.lit(index).alias("__src")))
+            parts.append(splits[index].names_frame().select(F.lit(index).alias(SOURCE)))
             continue
         frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
         columns = [
             F.col(_quoted(f.name)).alias(place)
             for f, place in zip(item.fields, held[index], strict=True)
         ]
-        parts.append(frame.select(F.lit(index).alias("__src"), *columns))
+        parts.append(frame.select(F.lit(index).alias(SOURCE), *columns))
     beat = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", 1)
         .option("numPartitions", 1)
         .option("startTimestamp", 0)
         .load()
-        .select(F.lit(HEARTBEAT).alias("__src"))
+        .select(F.lit(HEARTBEAT).alias(SOURCE))
     )
     whole = parts[0]
     for part in (*parts[1:], beat):
@@ -154,9 +156,9 @@ def row_frame(
 
     held = places(plan, inputs)
     described = []
-    frame = batch.where(F.col("__src").isin(list(held)))
+    frame = batch.where(F.col(SOURCE).isin(list(held)))
     # In the order of the DataFrame, each once: inputs share places.
-    wanted = [c for c in batch.columns if c == "__src" or any(c in used for used in held.values())]
+    wanted = [c for c in batch.columns if c == SOURCE or any(c in used for used in held.values())]
     for index, columns in held.items():
         names = [f.name for f in inputs[index].fields]
         blocked = [
@@ -165,7 +167,7 @@ def row_frame(
         ]  # fmt: skip
         done = []
         for path in blocked:
-            column = f"__p{path.id}"
+            column = ours(f"_p{path.id}")
             frame = _evaluate(frame, index, path, names, columns, column)
             done.append((path.id, column))
         described.append(RowInput(index, tuple(names), columns, tuple(done)))
@@ -183,33 +185,33 @@ def _evaluate(
     columns: Sequence[str],
     result: str,
 ) -> DataFrame:
-    """Run a path's row operators in Spark SQL; the result is a struct column, with ``_pass`` last.
+    """Run a path's row operators in Spark SQL; the result is a struct column, with `PASS` last.
 
     Only for rows of the path's own input: an expression may fail for values that another has in the same place.
     """
     from pyspark.sql import functions as F
 
     carried = frame.columns
-    whole = F.struct(*[F.col(_quoted(c)) for c in carried]).alias("__row")
+    whole = F.struct(*[F.col(_quoted(c)) for c in carried]).alias(_WHOLE)
     current = frame.select(
         whole,
-        (F.col("__src") == index).alias("__sw_pass"),
+        (F.col(SOURCE) == index).alias(PASS),
         *[F.col(_quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
     )
     shown = list(names)
     for step in path.steps:
         if step.condition is not None:
-            test = f"CASE WHEN __sw_pass THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
-            current = current.withColumn("__sw_pass", F.expr(test))
+            test = f"CASE WHEN {PASS} THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
+            current = current.withColumn(PASS, F.expr(test))
         else:
             items = [
-                F.expr(f"CASE WHEN __sw_pass THEN {c.expr.sql} END").alias(c.name)
+                F.expr(f"CASE WHEN {PASS} THEN {c.expr.sql} END").alias(c.name)
                 for c in step.columns
             ]
-            current = current.select("__row", "__sw_pass", *items)
+            current = current.select(_WHOLE, PASS, *items)
             shown = [c.name for c in step.columns]
-    struct = F.struct(*[F.col(_quoted(c)) for c in shown], F.col("__sw_pass").alias("_pass"))
-    return current.select("__row.*", struct.alias(result))
+    struct = F.struct(*[F.col(_quoted(c)) for c in shown], F.col(PASS))
+    return current.select(f"{_WHOLE}.*", struct.alias(result))
 
 
 def _quoted(name: str) -> str:

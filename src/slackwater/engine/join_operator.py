@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import ROWS, relation, renamed
+from slackwater.engine.deliver import relation, renamed
 from slackwater.engine.join_rows import InputRows
 from slackwater.engine.plan import Operator, Step, finishing
 from slackwater.engine.program import Arrival, Part, State, StateStep
@@ -20,6 +20,7 @@ from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.condition import holds
 from slackwater.kernels.types import cast_table
 from slackwater.model.join import Condition
+from slackwater.model.names import PASS, ROWS, TIME, sub_query
 from slackwater.model.node import Join
 from slackwater.semantics.join import met_from, needed_from, outer_inputs
 
@@ -49,9 +50,9 @@ class JoinProgram:
         self.late_results = LateResults(batch, operator)
         self.parts: dict[str, Part] = {}
         for i, rows in enumerate(self.rows):
-            self.parts[str(i)] = Part("_time", join.state_schema(self.spec, i, rows.lean))
+            self.parts[str(i)] = Part(TIME, join.state_schema(self.spec, i, rows.lean))
             if i in self.outer:
-                self.parts[f"{i}{MATCHED}"] = Part("_time", join.MATCHED_SCHEMA)
+                self.parts[f"{i}{MATCHED}"] = Part(TIME, join.MATCHED_SCHEMA)
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         kept = self.late_results.kept(bounds)
@@ -83,7 +84,7 @@ class JoinProgram:
 
         def output() -> Iterator[pa.Table]:
             for table in done.output:
-                self.late_results.record(table["_time"].to_numpy(), old)
+                self.late_results.record(table[TIME].to_numpy(), old)
                 yield self.shown(table)
             told.update(self.late_results.told)
             kept = done.finish()
@@ -97,7 +98,7 @@ class JoinProgram:
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""
         first = met_from(self.node.within, i, bounds)
-        return int(np.count_nonzero(rows["_time"].to_numpy() < first))
+        return int(np.count_nonzero(rows[TIME].to_numpy() < first))
 
     def shown(self, results: pa.Table) -> pa.Table:
         """A kernel's results with all columns that the node's ``outputs`` need."""
@@ -116,9 +117,9 @@ class JoinProgram:
         if isinstance(where, Condition):
             return holds(where, self._columns(where.columns, rows))
         sql = relation((finishing(self.node),), f"SELECT * FROM {ROWS}")
-        sql = f"SELECT coalesce({where.duck}, false) AS m FROM ({sql})"
+        sql = f"SELECT coalesce({where.duck}, false) AS {PASS} FROM {sub_query(sql)}"
         connection = connect(self.batch.settings.memory)
-        found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})["m"]
+        found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})[PASS]
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def _columns(self, names: Sequence[str], rows: pa.Table) -> pa.Table:
@@ -134,7 +135,7 @@ class JoinProgram:
         return cast_table(found, schema)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        return rows.filter(pc.greater_equal(rows["_time"], first))
+        return rows.filter(pc.greater_equal(rows[TIME], first))
 
 
 def _reader(

@@ -1,6 +1,6 @@
 """Rows of a join's inputs as they are sent and stored: no column that no result shows, and none twice.
 
-The time column is left out, since ``_time`` says the same; so is a key that is one of the columns anyway. Kernels
+The time column is left out, since `TIME` says the same; so is a key that is one of the columns anyway. Kernels
 get them back for nothing: an Arrow column can stand in a table under two names.
 """
 
@@ -11,8 +11,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from slackwater.kernels.column_engine import quote
-from slackwater.kernels.join_spec import BUCKET, TIME
 from slackwater.kernels.types import arrow_type
+from slackwater.model import names
+from slackwater.model.names import BUCKET, TIME
 from slackwater.model.node import Join, raw_name
 from slackwater.model.time import TimeColumn
 
@@ -37,10 +38,11 @@ class InputRows:
         self._same: dict[str, str] = {}
         for n, key in enumerate(node.keys[i]):
             kind, column = arrow_type(key.expr.type), places.get(self.keys[n])
-            fields.append(pa.field(f"_k{n}", kind))
+            fields.append(pa.field(names.key(n), kind))
             if column is not None and kinds[column].equals(kind):
-                self._same[f"_k{n}"] = column
-        self.key_names = tuple(self._same.get(f"_k{n}", f"_k{n}") for n in range(len(node.keys[i])))
+                self._same[names.key(n)] = column
+        own = map(names.key, range(len(node.keys[i])))
+        self.key_names = tuple(self._same.get(name, name) for name in own)
         """The lean columns that hold the keys."""
         self.full = pa.schema([*fields, pa.field(BUCKET, pa.int16())])
         self.lean = pa.schema([f for f in self.full if f.name not in self._same])

@@ -24,6 +24,7 @@ from slackwater.engine.punctuation import Punctuation
 from slackwater.engine.quality_rows import QualityRows
 from slackwater.engine.strict_rows import StrictRows, in_order
 from slackwater.engine.wire import Message, pack_control, routes
+from slackwater.model.names import PASS
 from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
@@ -76,7 +77,7 @@ class SourceTask:
     # ---- rows ----
     def rows(self, table: pa.Table, ready: dict[int, pa.Table] | None = None) -> None:
         """Take a chunk of raw rows. ``ready`` has the rows of paths that Spark evaluated already:
-        per path a table in step with ``table`` whose last column ``_pass`` is its filter.
+        per path a table in step with ``table`` whose last column `PASS` is its filter.
         Where lateness is judged row by row, rows wait for `finish`.
         """
         if self.strict.setting is not None:
@@ -112,8 +113,8 @@ class SourceTask:
             rows = table
             if ready is not None and path.id in ready:
                 rows = ready[path.id]
-                admitted = admitted & rows["_pass"].to_numpy(zero_copy_only=False)
-                rows = rows.drop_columns(["_pass"])
+                admitted = admitted & rows[PASS].to_numpy(zero_copy_only=False)
+                rows = rows.drop_columns([PASS])
                 path = replace(path, steps=())
             path, rows = self.strict.floored(path, rows)
             self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))

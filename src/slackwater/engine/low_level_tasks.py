@@ -15,6 +15,7 @@ from slackwater.engine.fused import deliver_fused
 from slackwater.engine.low_level import SourceTask, broadcast_summaries
 from slackwater.engine.low_table import LowDelivery
 from slackwater.engine.wire import Message, pack_control, routes, to_batches
+from slackwater.model.names import SOURCE
 from slackwater.model.node import Source
 from slackwater.model.schema import Field
 from slackwater.sources.splits import Split, scan_fused, scan_rows
@@ -37,7 +38,7 @@ class RowInput:
 
 
 def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
-    """Raw rows, tagged ``__src`` with their input's index."""
+    """Raw rows, tagged with their input's index (`SOURCE`)."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         delivery = LowDelivery(batch, f"l0r{_partition_id()}")
@@ -57,10 +58,10 @@ def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
 
 def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
     rows = chunk.select([*item.columns, *(column for _, column in item.paths)])
-    if "__src" in chunk.column_names:
-        ends = pc.min_max(chunk["__src"]).as_py()
+    if SOURCE in chunk.column_names:
+        ends = pc.min_max(chunk[SOURCE]).as_py()
         if not ends["min"] == ends["max"] == item.index:  # a partition is of one input, as a rule
-            rows = rows.filter(pc.equal(chunk["__src"], item.index))
+            rows = rows.filter(pc.equal(chunk[SOURCE], item.index))
     if rows.num_rows == 0:
         return
     table = rows.select(list(item.columns)).rename_columns(list(item.names))

@@ -181,7 +181,7 @@ def _stored(
     run = next((r for r in batch.tables.get(operator.id, ()) if r.meta["table"] == task), None)
     if run is None:
         return low_table.empty(spec), []
-    rows = read_run(batch.run_folder, run, (0, BUCKETS))
+    rows = read_run(batch.run_folder, run, (0, BUCKETS), low_table.entries_schema(spec))
     _, entries = low_table.below(rows, run.meta["from"])
     if run.meta["size"] != rule.size:
         return low_table.empty(spec), [entries.drop_columns([low_table.SLOT])]

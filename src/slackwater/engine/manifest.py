@@ -19,6 +19,9 @@ from slackwater.errors import CheckpointError
 
 FORMAT = 1
 
+PLAIN_NAMES, PREFIXED_NAMES = 1, 2
+"""Kinds of runs. In those of the first kind, columns of ours beside users' columns have no prefix (`model.names`)."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -26,7 +29,8 @@ class Run:
 
     ``low``/``high``: the closed range of panes (aggregate) or times (others) of its rows; ``buckets``: the
     half-open range of buckets it may hold. A group reads only its own buckets of it. ``part`` says which part
-    of the operator's state it belongs to, ``meta`` what the operator wants to know of it later.
+    of the operator's state it belongs to, ``meta`` what the operator wants to know of it later. ``kind`` says how
+    columns of ours are called in it: runs of both kinds may stand in one manifest.
     """
 
     name: str
@@ -38,11 +42,13 @@ class Run:
     buckets: tuple[int, int]
     part: str = ""
     meta: dict[str, Any] = field(default_factory=dict, hash=False)
+    kind: int = PREFIXED_NAMES
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Run:
-        """From what a task or a manifest says of it."""
-        return cls(**{**found, "buckets": tuple(found["buckets"])})
+        """From what a task or a manifest says of it; a run that says no kind is of the first."""
+        kind = found.get("kind", PLAIN_NAMES)
+        return cls(**{**found, "buckets": tuple(found["buckets"]), "kind": kind})
 
 
 @dataclass(frozen=True)

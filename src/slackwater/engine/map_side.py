@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.batch import Batch
 from slackwater.engine.fused import Dialect, Fused, query
 from slackwater.engine.inputs import Input, places
+from slackwater.model.names import SOURCE, ours, sub_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,14 +47,14 @@ def partial_frame(
 
     spark = frame.sparkSession
     index = fused.source.input
-    view = f"__sw_batch_{abs(hash(batch.root)) % 10**9}"
+    view = ours(f"_batch_{abs(hash(batch.root)) % 10**9}")
     frame.createOrReplaceTempView(view)
     held = zip(inputs[index].fields, places(batch.plan, inputs)[index], strict=True)
     names = [f"`{place}` AS {_quoted(f.name)}" for f, place in held]
-    base = f"SELECT __src, {', '.join(names)} FROM {view} WHERE __src = {index}"
+    base = f"SELECT {SOURCE}, {', '.join(names)} FROM {view} WHERE {SOURCE} = {index}"
     groups, items, relation = query(batch, fused, base, Dialect(False, index))
     by = ", ".join(str(i + 1) for i in range(len(groups)))
-    text = f"SELECT {', '.join([*groups, *items])} FROM ({relation}) AS q GROUP BY {by}"
+    text = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY {by}"
     execution = spark.sql(text)._jdf.queryExecution()
     exchange = _find_exchange(execution.executedPlan())
     if exchange is None:

@@ -16,6 +16,7 @@ from slackwater.kernels import aggregate, dedup, sort
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.partials import of_no_rows
 from slackwater.kernels.types import arrow_schema
+from slackwater.model.names import BUCKET, TIME
 from slackwater.model.node import Aggregate, Dedup, Node, Sort
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import dedup_frontier, dedup_memory
@@ -73,9 +74,9 @@ class DedupProgram:
         fields = [self.node.field(c) for c in self.node.subset]
         keys = arrow_schema([f for f in fields if f is not None])
         self.state_schema = pa.schema(
-            [*keys, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())]
+            [*keys, pa.field(TIME, pa.int64()), pa.field(BUCKET, pa.int16())]
         )
-        self.parts = {MAIN: Part("_time", self.state_schema)}
+        self.parts = {MAIN: Part(TIME, self.state_schema)}
         self.row_schema = arrow_schema(self.node.schema)
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
@@ -86,7 +87,7 @@ class DedupProgram:
         rows = _rows(arrived.tables, self.row_schema)
         if rows.num_rows == 0:
             return StateStep(self.row_schema.empty_table(), self.state_schema.empty_table())
-        times = pc.min_max(rows["_time"])
+        times = pc.min_max(rows[TIME])
         reach = self.node.within or 0
         stored = state(times["min"].as_py() - reach, times["max"].as_py() + reach)
         kept, fresh, late = dedup.step(
@@ -100,7 +101,7 @@ class DedupProgram:
         return StateStep(kept.select(self.row_schema.names), fresh, late)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        return rows.filter(pc.greater_equal(rows["_time"], first))
+        return rows.filter(pc.greater_equal(rows[TIME], first))
 
 
 class SortProgram:
@@ -110,9 +111,9 @@ class SortProgram:
         assert isinstance(operator.node, Sort)
         self.row_schema = arrow_schema(operator.node.schema)
         self.state_schema = pa.schema(
-            [*self.row_schema, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())]
+            [*self.row_schema, pa.field(TIME, pa.int64()), pa.field(BUCKET, pa.int16())]
         )
-        self.parts = {MAIN: Part("_time", self.state_schema)}
+        self.parts = {MAIN: Part(TIME, self.state_schema)}
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return bounds[0]
@@ -127,11 +128,11 @@ class SortProgram:
         return StateStep(ordered.select(self.row_schema.names), keep, late)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        return rows.filter(pc.greater_equal(rows["_time"], first))
+        return rows.filter(pc.greater_equal(rows[TIME], first))
 
 
 def _rows(arrived: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    full = pa.schema([*schema, pa.field("_time", pa.int64()), pa.field("_bucket", pa.int16())])
+    full = pa.schema([*schema, pa.field(TIME, pa.int64()), pa.field(BUCKET, pa.int16())])
     return pa.concat_tables(
         [full.empty_table(), *(t.select(full.names).cast(full) for t in arrived)]
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from slackwater.engine.reserved import check_reserved
+from slackwater.engine.reserved import check_sources
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.by_tuple import hidden
@@ -219,7 +219,7 @@ def build(
 ) -> Plan:
     """Lay a query out on levels and paths."""
     nodes = topological([o.node for o in outputs])
-    check_reserved(nodes)
+    check_sources(nodes)
     names: list[str] = []
     by_id: dict[int, str] = {}
     counts: dict[str, int] = {}
@@ -371,7 +371,7 @@ def _raw_fields(producer: Node) -> tuple[Field, ...]:
     """Columns of a producer's table before the path's steps."""
     if isinstance(producer, Aggregate):
         fixed = [f for f in producer.schema if f.name not in {o.name for o in producer.outputs}]
-        return (*fixed, *(Field(p.name, p.type) for p in producer.primitives))
+        return (*fixed, *(Field(p.column, p.type) for p in producer.primitives))
     if isinstance(producer, Join):
         return producer.raw_fields
     return producer.schema

@@ -18,7 +18,7 @@ def present(node: Aggregate, output: pa.Table) -> pa.Table:
         for i, (time, w) in enumerate(zip(node.times, node.window.windows, strict=True)):
             wids = output[f"_wid{i or ''}"].combine_chunks().cast(pa.int64())
             columns[time.name] = _struct([pa.array(e) for e in extents(wids.to_numpy(), w)], kind)
-        return pa.table(columns | {p.name: output[p.name] for p in node.primitives})
+        return pa.table(columns | {p.column: output[p.name] for p in node.primitives})
     if isinstance(node.window, SessionWindow):
         ends = [output[c].combine_chunks().cast(pa.int64()) for c in ("_start", "_end")]
     else:
@@ -28,7 +28,7 @@ def present(node: Aggregate, output: pa.Table) -> pa.Table:
         columns[fixed[-2].name] = wids
     columns[node.times[0].name] = _struct(ends, kind)
     for primitive in node.primitives:
-        columns[primitive.name] = output[primitive.name]
+        columns[primitive.column] = output[primitive.name]
     return pa.table(columns)
 
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import ROWS, carrying, relation
+from slackwater.engine.deliver import carrying, relation
 from slackwater.engine.quality import Reader, quality_settings, readers
-from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.model.names import PASS, PLACE, ROWS, ours, sub_query
 from slackwater.model.node import Source
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, Rows
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 
-ROW = "__sw_row"
+_HASH = ours("_hash")
 
 
 class QualityRows:
@@ -122,7 +123,7 @@ class QualityRows:
         rows, steps = table, reader.path.steps
         if ready is not None and reader.path.id in ready:
             rows, steps = ready[reader.path.id], ()
-            usable = usable & rows["_pass"].to_numpy(zero_copy_only=False)
+            usable = usable & rows[PASS].to_numpy(zero_copy_only=False)
         rows = rows if usable.all() else rows.filter(pa.array(usable))
         base = relation(steps, f"SELECT * FROM {ROWS}")
         return dict(self._moments(rows, base, reader.values, f"hash({', '.join(reader.keys)})"))
@@ -136,17 +137,18 @@ class QualityRows:
             finite = f"FILTER (WHERE isfinite({text}))"
             items += [f"count({text}) {finite}", f"sum({text}) {finite}"]
             items.append(f"sum({text} * {text}) {finite}")
-        named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(items))
-        sql = f"SELECT {key} AS h, {named} FROM ({base}) AS q GROUP BY h ORDER BY h LIMIT {MAX_GROUPS}"
+        named = ", ".join(f"{sql} AS {ours(f'_c{i}')}" for i, sql in enumerate(items))
+        sql = f"SELECT {key} AS {_HASH}, {named} FROM {sub_query(base)} GROUP BY 1 ORDER BY 1"
+        sql = f"{sql} LIMIT {MAX_GROUPS}"
         found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
         out = []
         for row in found.to_pylist():
-            numbers = [row[f"c{i}"] or 0 for i in range(len(items))]
+            numbers = [row[ours(f"_c{i}")] or 0 for i in range(len(items))]
             parts = [Moments.ones(int(numbers[0]))]
             for i in range(len(values)):
                 n, total, squares = numbers[1 + 3 * i : 4 + 3 * i]
                 parts.append(Moments(int(n), float(total), float(squares)))
-            out.append((int(row["h"]), tuple(parts)))
+            out.append((int(row[_HASH]), tuple(parts)))
         return out
 
 
@@ -164,17 +166,17 @@ def feed(
     kept = usable
     if ready is not None and reader.path.id in ready:
         rows, steps = ready[reader.path.id], ()
-        kept = usable & rows["_pass"].to_numpy(zero_copy_only=False)
-    rows = rows.append_column(ROW, pa.array(np.arange(table.num_rows)))
-    base = relation(carrying(steps, ROW), f"SELECT * FROM {ROWS}")
-    items = ", ".join([quote(ROW), *(f"{v} AS v{i}" for i, v in enumerate(reader.values))])
-    sql = f"SELECT {items} FROM ({base}) AS q"
+        kept = usable & rows[PASS].to_numpy(zero_copy_only=False)
+    rows = rows.append_column(PLACE, pa.array(np.arange(table.num_rows)))
+    base = relation(carrying(steps, PLACE), f"SELECT * FROM {ROWS}")
+    items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
+    sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
     rows = rows if kept.all() else rows.filter(pa.array(kept))
     found = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
-    at = found[ROW].to_numpy()
+    at = found[PLACE].to_numpy()
     passed[at] = True
     for i, column in enumerate(values):
-        column[at] = found[f"v{i}"].to_numpy(zero_copy_only=False)
+        column[at] = found[ours(f"_v{i}")].to_numpy(zero_copy_only=False)
     return Feed(passed[usable], [v[usable] for v in values])
 
 

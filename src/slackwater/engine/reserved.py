@@ -1,30 +1,44 @@
-"""Names of columns that rows in state have besides the user's."""
+"""Names that users' columns and streams may not have: those that begin like ours (`model.names`), and one name twice."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Dedup, Join, Node, Sort
+from slackwater.model.names import PREFIX, is_ours
+from slackwater.model.node import Node, Source
 
-_OURS = re.compile(r"_(time|bucket|for|row|matched|k\d+)", re.IGNORECASE)
+
+def check_names(names: Iterable[str], what: str = "column", way: str = "") -> None:
+    """Refuse names of columns, aliases or streams that begin like ours; ``way`` is how to give another one."""
+    for name in names:
+        if is_ours(name):
+            raise AnalysisError(
+                "RESERVED_NAME",
+                f"the {what} name '{name}' is not possible: names that begin with '{PREFIX}', in any letter "
+                "case, are Slackwater's own",
+                hint=way or "give it another name with .alias(...)",
+                name=name,
+            )
 
 
-def check_reserved(nodes: Iterable[Node]) -> None:
-    """Refuse columns whose names sorts, joins and the removal of duplicates need for themselves."""
+def check_sources(nodes: Iterable[Node]) -> None:
+    """Refuse sources whose name, or a column's, begins like ours."""
     for node in nodes:
-        if isinstance(node, Join):
-            what = "a join"
-        elif isinstance(node, (Dedup, Sort)):
-            what = "sort" if isinstance(node, Sort) else "dropDuplicates"
-        else:
-            continue
-        for field in (f for child in node.children for f in child.schema):
-            if _OURS.fullmatch(field.name):
-                raise AnalysisError(
-                    "RESERVED_NAME",
-                    f"{what} keeps a column of its own called '{field.name}' beside those of the rows",
-                    hint=f"rename yours before it: withColumnRenamed('{field.name}', ...)",
-                    column=field.name,
-                )
+        if isinstance(node, Source):
+            check_names([node.name], "stream", "give the stream another name=")
+            check_names(
+                (f.name for f in node.schema),
+                way="rename the column before sw.stream(...): df.withColumnRenamed(...)",
+            )
+
+
+def check_twice(names: Sequence[str], hint: str) -> None:
+    """Refuse a name that comes twice, in whatever letter case: nobody could read such columns again."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise AnalysisError(
+                "DUPLICATE_COLUMN", f"there would be two columns '{name}'", hint=hint, name=name
+            )
+        seen.add(name.lower())

@@ -19,12 +19,13 @@ from slackwater.engine.deliver import Delivery
 from slackwater.engine.plan import Path
 from slackwater.engine.wire import pack_control, routes, spark_schema, to_batches, unpack
 from slackwater.kernels.types import arrow_schema, cast_table
+from slackwater.model.names import ours
 from slackwater.model.schema import Field
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ROUTE, BLOB = "__sw_route", "__sw_blob"
+ROUTE, BLOB = ours("_route"), ours("_blob")
 _HEAD = [pa.field(ROUTE, pa.int32()), pa.field(BLOB, pa.binary())]
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

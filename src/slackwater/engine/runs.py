@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from slackwater.engine import failpoints
 from slackwater.engine.files import OWNER, Rights, checksum, write_synced
-from slackwater.engine.manifest import Run
+from slackwater.engine.manifest import PREFIXED_NAMES, Run
 from slackwater.errors import CheckpointError
-from slackwater.kernels.buckets import bucket_range
+from slackwater.kernels.buckets import bucket_range, buckets_of
+from slackwater.model.names import alone, is_ours
 
 CACHE_BYTES = 256 << 20
 
@@ -40,7 +41,7 @@ def write_run(
     """Write the rows of ``table`` (sorted here by bucket) as one run; ``order`` is its pane/time column."""
     failpoints.hit("task.run.before", setting)
     # Buckets are 16 bits wide: a stable sort of them is a radix sort.
-    order_of = np.argsort(table["_bucket"].to_numpy(), kind="stable")
+    order_of = np.argsort(buckets_of(table).to_numpy(), kind="stable")
     table = table.take(pa.array(order_of)).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -50,7 +51,7 @@ def write_run(
     path = folder / name
     write_synced(path, data, rights, "disk.run", setting)
     extremes = pc.min_max(table[order])
-    buckets = table["_bucket"]
+    buckets = buckets_of(table)
     run = Run(
         name,
         table.num_rows,
@@ -66,11 +67,11 @@ def write_run(
     return run
 
 
-def read_run(folder: Path, run: Run, buckets: tuple[int, int]) -> pa.Table:
-    """The rows of a run that lie in the half-open range of buckets."""
-    table = _load(folder / run.name, run)
+def read_run(folder: Path, run: Run, buckets: tuple[int, int], schema: pa.Schema) -> pa.Table:
+    """The rows of a run that lie in the half-open range of buckets, under the names of ``schema``."""
+    table = _named(_load(folder / run.name, run), run, schema)
     first, end = max(run.buckets[0], buckets[0]), min(run.buckets[1], buckets[1])
-    column = table["_bucket"].to_numpy()
+    column = buckets_of(table).to_numpy()
     low, high = np.searchsorted(column, first), np.searchsorted(column, end)
     return table.slice(int(low), int(high - low))
 
@@ -79,10 +80,21 @@ def read_runs(
     folder: Path, runs: Sequence[Run], buckets: tuple[int, int], schema: pa.Schema
 ) -> pa.Table:
     """All rows of several runs in the range of buckets."""
-    tables = [read_run(folder, r, buckets) for r in runs]
+    tables = [read_run(folder, r, buckets, schema) for r in runs]
     # A run may have columns that no operator needs any more: of an aggregate that shared it and is gone.
     tables = [t if len(t.column_names) == len(schema) else t.select(schema.names) for t in tables]
     return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def _named(table: pa.Table, run: Run, schema: pa.Schema) -> pa.Table:
+    """A run's table with columns of ours called as they are today.
+
+    In runs of the first kind they had no prefix, and no user's column could have their names.
+    """
+    if run.kind >= PREFIXED_NAMES:
+        return table
+    today = {alone(name): name for name in schema.names if is_ours(name)}
+    return table.rename_columns([today.get(name, name) for name in table.column_names])
 
 
 def regroup(groups: Sequence[Sequence[Run]], count: int) -> list[list[Run]]:

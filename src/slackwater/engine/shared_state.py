@@ -12,10 +12,11 @@ from slackwater.engine.operators import with_empty
 from slackwater.engine.plan import Operator
 from slackwater.engine.present import present
 from slackwater.engine.program import MAIN, Arrival, Part, State, StateStep
-from slackwater.kernels import aggregate, shared_panes, sort, waiting
+from slackwater.kernels import aggregate, shared_panes, waiting
 from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.types import arrow_schema
+from slackwater.model.names import BUCKET, FOR, TIME
 from slackwater.model.node import Aggregate, SharedPanes, SharedSort
 from slackwater.semantics.window_ids import closed_by
 
@@ -78,11 +79,11 @@ class SharedSortProgram:
         self.places = operator.places
         self.marks: waiting.Marks = self.places.marks
         self.row_schema = arrow_schema(node.schema)
-        added = [(sort.TIME, pa.int64()), ("_bucket", pa.int16()), (waiting.FOR, pa.int64())]
+        added = [(TIME, pa.int64()), (BUCKET, pa.int16()), (FOR, pa.int64())]
         self.state_schema = pa.schema([*self.row_schema, *(pa.field(n, t) for n, t in added)])
         every = {*self.marks, *self.names}
         every |= {place for route in self.places.routes.values() for place, _ in route}
-        self.parts = {place: Part(sort.TIME, self.state_schema) for place in sorted(every)}
+        self.parts = {place: Part(TIME, self.state_schema) for place in sorted(every)}
         self.bounds: Sequence[int] = ()
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
@@ -116,7 +117,7 @@ class SharedSortProgram:
         seen = {
             "marks": {p: dict(known) for p, known in done.marks.items()},
             "rows": waiting.counts(rows, self.places.stages),
-            "newest": pc.max(rows[sort.TIME]).as_py(),
+            "newest": pc.max(rows[TIME]).as_py(),
             "moved": done.moved,
             "seconds": round(monotonic() - began, 6),
         }

@@ -15,10 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import FLOOR, carrying
+from slackwater.engine.deliver import carrying
 from slackwater.engine.plan import Path
 from slackwater.engine.quality import Reader, adaptation, durable, quality_settings, readers
 from slackwater.engine.quality_rows import feed
+from slackwater.model.names import FLOOR
 from slackwater.model.node import Source
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import Gathered

@@ -26,6 +26,7 @@ from slackwater.kernels.order import dense, group_codes
 from slackwater.kernels.panes import clamp
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import TIME, ours
 from slackwater.model.schema import Expr, column
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.adaptive import MARK, Rules, Sizes, next_modes
@@ -92,15 +93,16 @@ def rows_select(
     spec: AggregateSpec, key_sqls: Sequence[str], time_sql: str, relation_sql: str
 ) -> str:
     """SQL of the column engine that gives rows to keep; feed its result to `rows`."""
-    items = [f"{sql} AS {quote(n)}" for n, sql in zip(spec.key_names, key_sqls, strict=True)]
-    items += [f"{time_sql} AS _time"]
-    items += [f"{a.duck} AS {quote(f'_x{i}')}" for i, a in enumerate(arguments(spec))]
+    items = [f"{sql} AS {ours(n)}" for n, sql in zip(spec.key_names, key_sqls, strict=True)]
+    items += [f"{time_sql} AS {TIME}"]
+    items += [f"{a.duck} AS {ours(f'_x{i}')}" for i, a in enumerate(arguments(spec))]
     return f"SELECT {', '.join(items)} FROM {relation_sql}"
 
 
 def rows(table: pa.Table, spec: AggregateSpec) -> pa.Table:
     """Rows from the result of `rows_select`."""
     schema = rows_schema(spec)
+    table = aggregate.without_prefix(table)
     table = table.select(schema.names[1:]).cast(pa.schema(list(schema)[1:]))
     keys = [aggregate.one_zero(flat(table.column(n))) for n in spec.key_names]
     for at, key in enumerate(keys):
@@ -207,7 +209,7 @@ def _expiring(w: TimeWindow, plan: str) -> Primitive:
     into = f'(("_time") - CAST({w.origin - w.range} AS BIGINT))'
     size = f"CAST({w.slide} AS BIGINT)"
     end = f"({into} // {size} - CAST({into} % {size} < 0 AS BIGINT))"
-    sql = f'CASE WHEN "_pane" = {end} - 1 THEN true END'
+    sql = f"CASE WHEN {ours('_pane')} = {end} - 1 THEN true END"
     return Primitive(EXPIRING, "count", (Expr("_expiring", "boolean", sql),), "bigint")
 
 

@@ -31,11 +31,11 @@ import pyarrow.compute as pc
 from slackwater.kernels import assemble
 from slackwater.kernels import partials as states
 from slackwater.kernels.buckets import bucket_of, flat
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.order import group_codes, stable_order
 from slackwater.kernels.panes import END, Panes, clamp
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import alone, ours, sub_query
 from slackwater.model.schema import Field
 from slackwater.model.window import (
     ByTuple,
@@ -51,7 +51,7 @@ from slackwater.semantics.windows import WindowPlan, counted, custom_wids, hull
 __all__ = [
     "END", "AggregateSpec", "Step", "finished", "gap_sql", "ints", "merge_partials", "merged", "needed",
     "output_schema", "partial_select", "pane_sql", "partials", "partials_from_spark", "partials_schema",
-    "spark_group", "step",
+    "spark_group", "step", "without_prefix",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -163,7 +163,7 @@ def partial_select(
 ) -> str:
     """SQL of the column engine that pre-aggregates a relation; feed its result to ``partials``.
 
-    ``time_sql`` is a BIGINT expression of ticks that is not null; ``extra`` are further group columns
+    The names of its columns are `ours`, since users' expressions are in the text. ``time_sql`` is a BIGINT expression of ticks that is not null; ``extra`` are further group columns
     as (name, expression); ``floor`` (plan "wids" only) is an expression of the first window that a row may
     enter. Rows that belong to no window vanish.
     """
@@ -180,17 +180,15 @@ def partial_select(
         low = _floor(ticks, window.slide)
         high = _floor(f"({ticks} + {_int(window.range)})", window.slide)
         low = low if floor is None else f"greatest({low}, {floor})"
-        relation = (
-            f"(SELECT *, unnest(range({low}, {high})) AS {quote('_pane')} FROM {relation_sql})"
-        )
-        pane, where = quote("_pane"), ""
+        relation = f"SELECT *, unnest(range({low}, {high})) AS {ours('_pane')} FROM {relation_sql}"
+        relation, pane, where = sub_query(relation), ours("_pane"), ""
     else:
         window = spec.sliding
         ticks = f"(({time_sql}) - {_int(window.origin)})"
         pane, gap = _floor(ticks, spec.panes.size), gap_sql(spec, time_sql)
         where = f" WHERE {gap}" if gap else ""
     groups = [*zip(spec.key_names, key_sqls), ("_pane", pane), *extra]
-    items = [f"{sql} AS {quote(name)}" for name, sql in groups]
+    items = [f"{sql} AS {ours(name)}" for name, sql in groups]
     for p in spec.stored:
         items += states.duck_partials(p)
     by = ", ".join(str(i + 1) for i in range(len(groups)))
@@ -238,11 +236,13 @@ def spark_group(spec: AggregateSpec, time_sql: str) -> tuple[str, str | None]:
 
 def partials(table: pa.Table, spec: AggregateSpec) -> pa.Table:
     """Partials from the result of ``partial_select``; other columns of it are left out."""
+    table = without_prefix(table)
     return _partials(table, spec, [c for p in spec.stored for c in states.from_duck(p, table)])
 
 
 def partials_from_spark(table: pa.Table, spec: AggregateSpec) -> pa.Table:
-    """Partials from ``_k0``..., ``_pane`` and the columns of ``kernels.partials.spark_partials``."""
+    """Partials from keys, pane and the columns of ``kernels.partials.spark_partials``."""
+    table = without_prefix(table)
     return _partials(table, spec, [c for p in spec.stored for c in states.from_spark(p, table)])
 
 
@@ -326,6 +326,11 @@ def _partials(table: pa.Table, spec: AggregateSpec, columns: Sequence[pa.Array])
         return merged(spec, [pa.table(arrays, schema=schema)])[0]
     others = [flat(table.column(n)).cast(pa.int64()) for n in spec.other_panes]
     return pa.table([bucket, *keys, *others, pane, *columns], schema=schema)
+
+
+def without_prefix(table: pa.Table) -> pa.Table:
+    """What a text with users' expressions gave, as a table of ours alone."""
+    return table.rename_columns([alone(c) for c in table.column_names])
 
 
 def _without(schema: pa.Schema, *names: str) -> pa.Schema:

@@ -31,6 +31,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.model.names import BUCKET
+
 BUCKETS = 256
 
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -50,6 +52,11 @@ def bucket_of(
     h = hash_of(columns, rows=rows)
     top = ((h >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)
     return np.asarray(top, dtype=np.int16)
+
+
+def buckets_of(table: pa.Table) -> pa.ChunkedArray:
+    """The buckets of a table's rows: the column has another name beside users' columns."""
+    return table[BUCKET if BUCKET in table.column_names else "_bucket"]
 
 
 def hash_of(columns: Sequence[Column], *, rows: int | None = None) -> Words:

@@ -12,12 +12,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.kernels.aggregate import AggregateSpec, partial_select, partials
+from slackwater.kernels.aggregate import AggregateSpec, partial_select, partials, without_prefix
 from slackwater.kernels.buckets import bucket_of, flat
 from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
 from slackwater.kernels.numbering import numbered
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import PASS, TIME, ours
 from slackwater.model.schema import Expr, column
 from slackwater.model.window import ByTuple, RowWindow
 
@@ -37,18 +38,19 @@ def counted_select(
 
     # A key by which rows are counted is needed of every row.
     items = [
-        f"{sql if name in spec.bucket_keys else guard(sql)} AS {quote(name)}"
+        f"{sql if name in spec.bucket_keys else guard(sql)} AS {ours(name)}"
         for name, sql in zip(spec.key_names, key_sqls, strict=True)
     ]
-    items += [f"{guard(str(a.duck))} AS {quote(f'_x{i}')}" for i, a in enumerate(_arguments(spec))]
-    items += [f"{quote(c)} AS {quote(f'_o{i}')}" for i, c in enumerate(w.order)]
+    items += [f"{guard(str(a.duck))} AS {ours(f'_x{i}')}" for i, a in enumerate(_arguments(spec))]
+    items += [f"{quote(c)} AS {ours(f'_o{i}')}" for i, c in enumerate(w.order)]
     if passing is not None:
-        items.append(f"{quote(passing)} AS _pass")
-    return f"SELECT {', '.join(items)}, {time_sql} AS _time FROM {relation_sql}"
+        items.append(f"{quote(passing)} AS {PASS}")
+    return f"SELECT {', '.join(items)}, {time_sql} AS {TIME} FROM {relation_sql}"
 
 
 def counted_rows(table: pa.Table, spec: AggregateSpec) -> pa.Table:
     """The rows with their buckets: all rows that are counted together are in one."""
+    table = without_prefix(table)
     for name, key in zip(spec.key_names, spec.keys, strict=True):
         at = table.schema.get_field_index(name)
         table = table.set_column(at, name, flat(table.column(name)).cast(arrow_type(key.type)))

@@ -12,9 +12,9 @@ import pyarrow as pa
 from slackwater.kernels.buckets import bucket_of, flat
 from slackwater.kernels.order import group_codes
 from slackwater.kernels.panes import END, clamp
+from slackwater.model.names import BUCKET, TIME
 
 Ints = npt.NDArray[np.int64]
-TIME = "_time"
 
 
 class Deduped(NamedTuple):
@@ -72,11 +72,11 @@ def step(
 def _state(kept: pa.Table, subset: Sequence[str], time: str) -> pa.Table:
     columns = {c: kept.column(c) for c in subset}
     columns[time] = kept.column(time)
-    if "_bucket" in kept.column_names:
-        columns["_bucket"] = kept.column("_bucket")
+    if BUCKET in kept.column_names:
+        columns[BUCKET] = kept.column(BUCKET)
     else:
         keys = [kept.column(c) for c in subset]
-        columns["_bucket"] = pa.array(bucket_of(keys, rows=kept.num_rows))
+        columns[BUCKET] = pa.array(bucket_of(keys, rows=kept.num_rows))
     return pa.table(columns)
 
 

@@ -18,11 +18,7 @@ from slackwater.kernels.band_join import Ints
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.join_batch import JoinBatch
 from slackwater.kernels.join_spec import (
-    BUCKET,
-    MATCHED,
     MATCHED_SCHEMA,
-    ROW,
-    TIME,
     Flags,
     JoinSpec,
     Predicate,
@@ -35,6 +31,7 @@ from slackwater.kernels.join_spec import (
     with_time,
 )
 from slackwater.kernels.order import group_codes
+from slackwater.model.names import BUCKET, MATCHED, ROW, TIME
 from slackwater.semantics.join import outer_inputs
 
 __all__ = [
@@ -65,7 +62,7 @@ def step(
     Parameters
     ----------
     new
-        Rows of each input with ``_time``, ``_bucket``, ``_k0``… and other columns; maybe no rows.
+        Rows of each input with `TIME`, `BUCKET`, the keys and other columns; maybe no rows.
     stored
         Stored rows of each input by time. Rows that the old bounds say are not needed are ignored.
     predicate

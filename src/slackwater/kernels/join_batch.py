@@ -8,17 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.band_join import NO_KEY, Ints, Spans, TimeIndex, key_codes, present
-from slackwater.kernels.join_spec import (
-    BUCKET,
-    MATCHED,
-    ROW,
-    TIME,
-    Flags,
-    JoinSpec,
-    Stored,
-    ints,
-    state_schema,
-)
+from slackwater.kernels.join_spec import Flags, JoinSpec, Stored, ints, state_schema
+from slackwater.model.names import BUCKET, MATCHED, ROW, TIME, key
 from slackwater.semantics.join import needed_from, outer_inputs, partners
 
 
@@ -90,7 +81,7 @@ class JoinBatch:
         """Read the stored rows that new ones may meet, and number the keys of all rows."""
         old = [self.read(i, *self._met(i)) for i in range(self.spec.inputs)]
         tables = [*self.new, *old]
-        names = [f"_k{k}" for k in range(self.spec.keys)]
+        names = [key(k) for k in range(self.spec.keys)]
         codes = key_codes(
             [[t.column(c) for c in names] for t in tables],
             [t.num_rows for t in tables],

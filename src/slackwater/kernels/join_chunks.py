@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.kernels.join import TIME
-from slackwater.kernels.join_probe import CODE, ints
+from slackwater.kernels.join_probe import ints
+from slackwater.model.names import CODE
 
 
 def plain(schema: pa.Schema) -> pa.Schema:

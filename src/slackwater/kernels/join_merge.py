@@ -12,9 +12,10 @@ from slackwater.kernels.join import TIME
 from slackwater.kernels.join_chunks import split
 from slackwater.kernels.join_marks import Marks
 from slackwater.kernels.join_residence import Residence
+from slackwater.model.names import ours
 from slackwater.semantics.join_memory import Block, Rules
 
-_MARK = "_found"
+_MARK = ours("_found")
 
 
 def merge_runs(house: Residence, side: int, rules: Rules, dead: int, marks: Marks | None) -> int:

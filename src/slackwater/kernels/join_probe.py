@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from slackwater.kernels.band_join import Ints, key_codes, places_of, spans_within
 from slackwater.kernels.buckets import flat, hash_of
 from slackwater.kernels.join import BUCKET, TIME, JoinSpec, Predicate, column_name, output_schema
+from slackwater.model.names import CODE
 from slackwater.semantics.join import partners
 from slackwater.semantics.limits import START
 
-CODE, CODE_BITS = "_code", 63
-"""Stored with each row: its key's hash, >= 0, and how many bits it has."""
+CODE_BITS = 63
+"""The hash of its keys (`CODE`) that is stored with each row is >= 0, and has so many bits."""
 
 _LEAST_PAIRS = 256
 _WIDE_PIECES = 4

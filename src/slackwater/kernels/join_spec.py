@@ -15,9 +15,9 @@ from slackwater.errors import AnalysisError
 from slackwater.kernels.band_join import MAX_PAIRS, Ints
 from slackwater.kernels.buckets import flat
 from slackwater.model.join import How, Within
+from slackwater.model.names import BUCKET, MATCHED, ROW, TIME, key
 from slackwater.semantics.join import outer_inputs
 
-TIME, BUCKET, ROW, MATCHED = "_time", "_bucket", "_row", "_matched"
 MATCHED_SCHEMA = pa.schema([(ROW, pa.int64()), (TIME, pa.int64()), (BUCKET, pa.int16())])
 """Stored rows of an outer input that found a partner after they were stored."""
 
@@ -30,7 +30,7 @@ Predicate: TypeAlias = Callable[[pa.Table], "pa.BooleanArray | pa.ChunkedArray"]
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """``keys`` columns ``_k0``… must be equal, times lie ``within``; ``columns[i]`` of input i come out.
+    """``keys`` columns `names.key` (0)… must be equal, times lie ``within``; ``columns[i]`` of input i come out.
 
     ``max_pairs`` bounds the rows of a chunk of output, and of what is held between two inputs. Where a key is a column
     by another name, ``key_names[i]`` says so for input i, and a join in little memory stores it once.
@@ -59,7 +59,7 @@ class JoinSpec:
 
     def keys_of(self, i: int) -> tuple[str, ...]:
         """The columns of input i that hold its keys."""
-        return self.key_names[i] if self.key_names else tuple(f"_k{k}" for k in range(self.keys))
+        return self.key_names[i] if self.key_names else tuple(map(key, range(self.keys)))
 
 
 def column_name(i: int, name: str) -> str:

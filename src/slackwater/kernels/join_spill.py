@@ -23,10 +23,11 @@ from slackwater.kernels.join_group import Group
 from slackwater.kernels.join_ledger import Ledger
 from slackwater.kernels.join_marks import Marks
 from slackwater.kernels.join_merge import merge_runs
-from slackwater.kernels.join_probe import CODE, Joiner, Loaded, ints, no_key, with_codes
+from slackwater.kernels.join_probe import Joiner, Loaded, ints, no_key, with_codes
 from slackwater.kernels.join_residence import Residence
 from slackwater.kernels.join_results import Emit, Results
 from slackwater.kernels.join_stats import Stats, sum_up
+from slackwater.model.names import CODE
 from slackwater.semantics.join import needed_from, outer_inputs
 from slackwater.semantics.join_memory import (
     Block,
@@ -89,7 +90,7 @@ def spill_step(
     ledger
         The state; it is changed.
     inputs
-        New rows of each side, as tables of any size, with ``_time``, ``_bucket``, ``_k0``…; they are taken one by one.
+        New rows of each side, as tables of any size, with `TIME`, `BUCKET` and the keys; they are taken one by one.
     schemas
         The schema of those tables, of each side.
     emit

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from slackwater.kernels import aggregate
 from slackwater.kernels.aggregate import AggregateSpec, ints
 from slackwater.kernels.panes import END, Panes
+from slackwater.model.names import sub_query
 from slackwater.model.schema import Field
 from slackwater.model.window import JointWindow, TimeWindow
 from slackwater.semantics.frontier import Points
@@ -49,7 +50,7 @@ def partial_select(
         one = replace(spec, window=w, plan="panes")
         extra.append((name, aggregate.pane_sql(one, ticks, duck=True)))
         if where := aggregate.gap_sql(one, ticks):
-            relation = f"(SELECT * FROM {relation} WHERE {where})"
+            relation = sub_query(f"SELECT * FROM {relation} WHERE {where}")
     return aggregate.partial_select(_first(spec), key_sqls, time_sqls[0], relation, extra)
 
 

@@ -39,6 +39,7 @@ from slackwater.kernels.sketches import Hashes
 from slackwater.kernels.types import arrow_type, parse
 from slackwater.kernels.udaf import UserKind
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import ours
 
 __all__ = [
     "Descriptor", "combine", "descriptor", "duck_partials", "finish", "from_duck", "from_spark", "kind_of",
@@ -148,7 +149,7 @@ def typed(p: Primitive, values: pa.Array) -> pa.Array:
 
 
 def duck_partials(p: Primitive) -> list[str]:
-    """Select items of the column engine; their result goes through ``from_duck``."""
+    """Select items of the column engine, under names of ours; without the prefix their result goes through ``from_duck``."""
     args = []
     for a in p.args:
         if a.duck is None:
@@ -157,7 +158,7 @@ def duck_partials(p: Primitive) -> list[str]:
     kind = kind_of(p)
 
     def item(expression: str, suffix: str) -> str:
-        return f"{expression} AS {quote(p.name + suffix)}"
+        return f"{expression} AS {quote(ours(p.name + suffix))}"
 
     if isinstance(kind, _OWN):
         return [item(expression, suffix) for expression, suffix in kind.select(args)]

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.panes import clamp
-
-TIME = "_time"
+from slackwater.model.names import TIME
 
 
 class Sorted(NamedTuple):

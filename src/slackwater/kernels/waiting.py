@@ -17,12 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.sort import TIME
+from slackwater.model.names import FOR, TIME
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.slack.routes import ROOT, Routes
-
-FOR = "_for"
-"""The column of bits, one for each consumer that wants the row."""
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]

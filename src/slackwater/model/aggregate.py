@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.model.names import ours
 from slackwater.model.schema import Expr
 
 
@@ -59,7 +60,7 @@ class Primitive:
 
     ``count`` has no argument for ``count(*)`` or several (rows where none is null);
     ``max_by(x, y)`` and ``min_by(x, y)`` have two, ``collect_list`` the value and the row's time.
-    ``name`` is the column that holds the finished value inside the operator (``_a0``, ``_a1``...).
+    ``name`` tells it from others of the operator (``_a0``, ``_a1``...); beside group columns its value is in `column`.
     ``params`` are constants:
 
     ================================== ======================================================
@@ -77,6 +78,11 @@ class Primitive:
     args: tuple[Expr, ...]
     type: str
     params: tuple[Any, ...] = ()
+
+    @property
+    def column(self) -> str:
+        """The column that holds the finished value, where users' group columns are beside it."""
+        return ours(self.name)
 
     @property
     def call(self) -> str:

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from slackwater.errors import AnalysisError
+from slackwater.model.names import ours
 from slackwater.model.node import Dedup, Filter, Node, Project, Source
 from slackwater.model.schema import Expr, Field, Named, column
 
-PASS = "__pass"
+PASS = ours("__pass")
 _TRUE = Expr("true", "boolean", "true")
 
 
@@ -35,7 +36,7 @@ def with_order(node: Node) -> Arrival:
         return Arrival(node, (), None)
     if all(f in node.schema for f in _fields(source)) and not _projects(node):
         return Arrival(node, source.order, None)
-    names = tuple(f"__order{i}" for i in range(len(source.order)))
+    names = tuple(ours(f"__order{i}") for i in range(len(source.order)))
     return Arrival(_carried(node, source, names, passing=False), names, None)
 
 
@@ -56,7 +57,7 @@ def at_source(node: Node) -> Arrival:
         below = below.child
     if isinstance(below, Source):
         return with_order(node)
-    names = tuple(f"__order{i}" for i in range(len(source.order)))
+    names = tuple(ours(f"__order{i}") for i in range(len(source.order)))
     return Arrival(_carried(node, source, names, passing=True), names, PASS)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from slackwater.model.join import Band, Tumbling, Within
+from slackwater.model.names import PREFIX, alone, is_ours
 from slackwater.model.node import (
     Aggregate,
     Dedup,
@@ -18,7 +20,7 @@ from slackwater.model.node import (
     Source,
     Union,
 )
-from slackwater.model.schema import Expr
+from slackwater.model.schema import Expr, Named
 from slackwater.model.window import describe_window
 
 
@@ -56,9 +58,9 @@ def _line(node: Node, policies: bool) -> str:
     if isinstance(node, Late):
         return "late rows"
     if isinstance(node, Filter):
-        return f"where {node.condition.sql}"
+        return f"where {_as_ever(node.condition.sql)}"
     if isinstance(node, Project):
-        return "select " + ", ".join(f"{c.expr.sql} AS {c.name}" for c in node.columns)
+        return "select " + _columns(node.columns, _clash(c.name for c in node.columns))
     if isinstance(node, Union):
         return "union"
     if isinstance(node, Dedup):
@@ -69,9 +71,12 @@ def _line(node: Node, policies: bool) -> str:
     if isinstance(node, Join):
         return _join(node)
     assert isinstance(node, Aggregate)
-    keys = ", ".join(f"{k.expr.sql} AS {k.name}" for k in node.keys)
-    calls = ", ".join(f"{p.name}={p.call}" for p in node.primitives)
-    outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
+    keys = _columns(node.keys)
+    clash = _clash([*(k.name for k in node.keys), *(p.column for p in node.primitives)])
+    calls = ", ".join(
+        f"{p.column if clash else p.name}={_as_ever(p.call)}" for p in node.primitives
+    )
+    outputs = _columns(node.outputs, clash)
     empty = " with empty windows" if node.emit_empty else ""
     return (
         f"aggregate by [{keys}] window {describe_window(node.window)}{empty}: {calls} -> {outputs}"
@@ -80,7 +85,8 @@ def _line(node: Node, policies: bool) -> str:
 
 def _join(node: Join) -> str:
     sides = list(zip(*node.keys, strict=True))
-    keys = " and ".join(" = ".join(k.expr.sql for k in pair) for pair in sides) or "any rows"
+    equal = [" = ".join(_as_ever(k.expr.sql) for k in pair) for pair in sides]
+    keys = " and ".join(equal) or "any rows"
     test = node.where.sql if isinstance(node.where, Expr) else node.where
     where = "" if test is None else f" where {test}"
     outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
@@ -88,6 +94,30 @@ def _join(node: Join) -> str:
     # How much memory there is may change, but not whether it is bounded: that is another form of state.
     where += "" if node.memory is None else " in bounded memory"
     return f"{node.how} join on {keys} within {_within(node.within)} of {times}{where} -> {outputs}"
+
+
+def _columns(columns: Sequence[Named], clash: bool = False) -> str:
+    if clash:
+        return ", ".join(f"{c.expr.sql} AS {c.name}" for c in columns)
+    return ", ".join(f"{_as_ever(c.expr.sql)} AS {alone(c.name)}" for c in columns)
+
+
+_OURS = re.compile(rf"(?<!`)`{PREFIX}((?:_a|__e|__key|__order)\d+|__pass)`(?!`)")
+
+
+def _as_ever(sql: str) -> str:
+    """The text without the prefix of our names: ids of operators are made of it, and old checkpoints have them.
+
+    >>> _as_ever("(`__sw_a0` + `__sw_total`)")
+    '(`_a0` + `__sw_total`)'
+    """
+    return _OURS.sub(r"`\1`", sql)
+
+
+def _clash(names: Iterable[str]) -> bool:
+    """Whether names of ours would become those of users without their prefix. No old query has such names."""
+    lower = [n.lower() for n in names]
+    return any(alone(n) in lower for n in lower if is_ours(n))
 
 
 def _within(within: Within) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from slackwater.model.names import alone
+
 Over = Literal["arrival", "rank"]
 
 
@@ -140,13 +142,13 @@ def describe_window(w: Window) -> str:
         return " and ".join(describe_window(one) for one in w.windows)
     if isinstance(w, RowWindow):
         per = f" per {', '.join(w.per)}" if w.per else ""
-        order = f" order {', '.join(w.order)}" if w.order else ""
+        order = f" order {', '.join(map(alone, w.order))}" if w.order else ""
         at = "source" if w.passing else "operator"
         return f"rows {w.range} slide {w.slide}{per}{order} at {at} on {w.on}"
     if isinstance(w, Landmark):
         return f"landmark slide {w.slide} origin {w.origin} on {w.on}"
     if isinstance(w, ByTuple):
-        order = f" order {', '.join(w.order)}" if w.order else ""
+        order = f" order {', '.join(map(alone, w.order))}" if w.order else ""
         return f"range {w.range} by every {w.every} rows over {w.over}{order} on {w.on}"
     if isinstance(w, SessionWindow):
         return f"session gap {w.gap} on {w.on}"

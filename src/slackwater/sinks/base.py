@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.manifest import OutputFile
+from slackwater.engine.reserved import check_twice
 from slackwater.errors import AnalysisError, CheckpointError, SetupError
 from slackwater.kernels.room import room_for
+from slackwater.kernels.translate.types import fields_of_struct
 from slackwater.model.schema import Field
 from slackwater.sources.exact_paths import spark_path
 
@@ -115,6 +117,12 @@ def check_types(fields: Sequence[Field], partition_by: Sequence[str], kind: str)
             f"a text sink takes one string column, not {', '.join(f.name for f in columns)}",
             hint="use json or csv, or select one string column",
         )
+    if kind == "csv":
+        check_twice(
+            [name for f in fields for name in text_columns(f)],
+            "csv has no structs, so that 'window' becomes 'window_start' and 'window_end': rename your column, "
+            'or the window with sw.window(...).alias("w"), or use json or parquet',
+        )
     for f in columns if kind == "csv" else ():
         inner = f.type.removeprefix("struct<")
         if any(word in inner for word in ("array<", "map<", "struct<", "binary", "variant")):
@@ -142,6 +150,13 @@ def check_partitions(fields: Sequence[Field], partition_by: Sequence[str]) -> No
             "partitionBy names every column, and nothing is left for the files",
             hint="leave one out, or add a column",
         )
+
+
+def text_columns(field: Field) -> list[str]:
+    """What a column is called in a format without structs: a window becomes two columns."""
+    if not field.type.startswith("struct<"):
+        return [field.name]
+    return [f"{field.name}_{name}" for name, _ in fields_of_struct(field.type)]
 
 
 def make_folder(folder: Path) -> None:

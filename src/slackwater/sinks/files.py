@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from slackwater.engine import failpoints
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.expression_text import quoted
 from slackwater.engine.files import sync_dir
 from slackwater.engine.manifest import OutputFile
 from slackwater.engine.task_errors import written_by_spark
@@ -152,11 +153,11 @@ class TextSink(Sink):
         for field in frame.schema.fields:
             if isinstance(field.dataType, StructType):
                 columns += [
-                    F.col(f"`{field.name}`.`{sub}`").alias(f"{field.name}_{sub}")
+                    F.col(f"{quoted(field.name)}.{quoted(sub)}").alias(f"{field.name}_{sub}")
                     for sub in field.dataType.names
                 ]
             else:
-                columns.append(F.col(f"`{field.name}`"))
+                columns.append(F.col(quoted(field.name)))
         return frame.select(*columns)
 
     def describe(self) -> dict[str, Any]:

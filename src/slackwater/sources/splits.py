@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from slackwater.kernels.column_engine import connect, plain, sql_to_arrow
+from slackwater.model.names import sub_query
 from slackwater.model.schema import Field
 from slackwater.sources.damage import ROW_NUMBER, blamed, parquet_sql
 from slackwater.sources.exact_paths import engine_paths
@@ -110,7 +111,7 @@ def scan_fused(task: SourceTask, splits: Sequence[Split]) -> pa.Table:
     with scanned(task.source.schema, splits, memory) as base:
         ranges = time_ranges(task.source.times, task.source.schema, splits)
         groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
-        sql = f"SELECT {', '.join([*groups, *items])} FROM ({relation}) AS q GROUP BY ALL"
+        sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
         found = sql_to_arrow(connect(memory), sql, {})
     for i, (least, greatest) in told(task.batch, fused, ranges).items():
         for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):

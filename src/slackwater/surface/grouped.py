@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.cut import Text
 from slackwater.engine.expression_text import quoted
+from slackwater.engine.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves
+from slackwater.model.names import ours
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, window_time
@@ -92,6 +94,11 @@ class GroupedStream:
                     hint=way,
                     name=fixed,
                 )
+        check_names([k.name for k in keys] + [o.name for o in outputs])
+        check_twice(
+            [*taken, *([WID] if has_id else []), *names],
+            "give each group and aggregate a name of its own with .alias(...)",
+        )
         if self._window.emit_empty and keys:
             raise AnalysisError(
                 "BAD_OPTION",
@@ -161,7 +168,7 @@ def _evaluated(
         assert field is not None
         columns[column(name, field.type)] = name
     for e in everything:
-        columns.setdefault(e, f"__e{len(columns)}")
+        columns.setdefault(e, ours(f"__e{len(columns)}"))
     below = stream._project(tuple(Named(n, e) for e, n in columns.items()))
 
     def plain(e: Expr) -> Expr:

@@ -9,9 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.expression_text import quoted
+from slackwater.engine.reserved import check_names
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band, Condition, How, MixedKey, Reach, Tumbling, Within
 from slackwater.model.join_times import join_times, renamed
+from slackwater.model.names import ours
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
@@ -167,6 +169,7 @@ class _Columns:
                 outputs.append(Named(name, column(raw_name(i, f.name), f.type)))
         self.outputs = tuple(outputs)
         self.fields = tuple(Field(o.name, o.expr.type) for o in outputs)
+        check_names((f.name for f in self.fields), way='name the stream with .alias("a")')
         names = [f.name.lower() for f in self.fields]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -370,7 +373,7 @@ def _with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple
     if all(k.expr.duck is not None for k in keys):
         return stream, tuple(keys)
     own = [Named(f.name, column(f.name, f.type)) for f in stream._node.schema]
-    made = [Named(f"__key{i}", k.expr) for i, k in enumerate(keys)]
+    made = [Named(ours(f"__key{i}"), k.expr) for i, k in enumerate(keys)]
     below = stream._project((*own, *made))
     return below, tuple(Named(m.name, column(m.name, m.expr.type)) for m in made)
 

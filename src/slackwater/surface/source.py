@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analyse import Analyser
 from slackwater.engine.inputs import FrameInput, Input, SplitInput
+from slackwater.engine.reserved import check_sources
 from slackwater.errors import AnalysisError
 from slackwater.kernels.types import Parsed, parse
 from slackwater.model.node import Source
@@ -103,6 +104,7 @@ def stream(
         moved_from=_moved_from(item, movedFrom),
         zone=analyser.zone,
     )
+    check_sources([source])
     _check_policies(source, fields)
     resolve_source(source)
     source = replace(source, meaning=analyser.meaning)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analyse import Analyser, struct_of
 from slackwater.engine.inputs import Input
+from slackwater.engine.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.node import (
     LATE_FIELDS,
@@ -107,9 +108,8 @@ class Stream:
             Field(f.name, "bigint") if integer and f.name == "_late_bound" else f
             for f in LATE_FIELDS
         )
-        taken = {f.name for f in source.schema} & {f.name for f in extra}
-        if taken:
-            raise _taken(sorted(taken)[0], "rename it before sw.stream(...)")
+        names = [f.name for f in (*source.schema, *extra)]
+        check_twice(names, "rename it before sw.stream(...)")
         return self._with(Late((*source.schema, *extra), source.times, source))
 
     # ---- row operators ----
@@ -125,7 +125,9 @@ class Stream:
         flat: list[Column | str] = []
         for item in columns:
             flat.extend(item if isinstance(item, (list, tuple)) else [item])  # type: ignore[list-item]
-        return self._project(self._analyser.columns(self._node.schema, flat))
+        chosen = self._analyser.columns(self._node.schema, flat)
+        check_names(c.name for c in chosen)
+        return self._project(chosen)
 
     selectExpr = select
 
@@ -135,6 +137,7 @@ class Stream:
 
     def withColumns(self, columns: Mapping[str, Column | str]) -> Stream:
         """Add or replace several columns; each expression sees the columns as they were."""
+        check_names(columns, way="give the column another name")
         found = self._analyser.columns(self._node.schema, list(columns.values()), star_ok=False)
         new = {n: Named(n, f.expr) for n, f in zip(columns, found, strict=True)}
         kept = []
@@ -147,6 +150,7 @@ class Stream:
 
     def withColumnRenamed(self, existing: str, new: str) -> Stream:
         """Rename a column; nothing happens if there is none of that name, as in Spark."""
+        check_names([new], way="give the column another name")
         return self._project(
             tuple(
                 Named(new if self._same(existing, f.name) else f.name, column(f.name, f.type))
@@ -167,13 +171,13 @@ class Stream:
         """The same stream under another name, which tells its columns apart in a join."""
         if not isinstance(name, str) or not name:
             raise AnalysisError("BAD_OPTION", f"alias {name!r} is not a name", hint="give a text")
+        check_names([name], "stream", "give the stream another alias")
         return Stream(self._node, self._inputs, self._analyser, self._spark, name)
 
     def _project(self, columns: tuple[Named, ...]) -> Stream:
-        names = [c.name.lower() for c in columns]
-        twice = next((n for n in names if names.count(n) > 1), None)
-        if twice is not None:
-            raise _taken(twice, "give each column a name of its own with .alias(...)")
+        check_twice(
+            [c.name for c in columns], "give each column a name of its own with .alias(...)"
+        )
         times, origins = progressing(self._node, self._analyser, columns)
         if not times:
             have = ", ".join(t.name for t in self._node.times)
@@ -261,7 +265,7 @@ class Stream:
         The subset must hold the time column, or ``within`` must say how far apart duplicates can be: else
         the state could never be purged.
         """
-        names = [self._column(c) for c in (subset or self.columns)]
+        names = list(dict.fromkeys(self._column(c) for c in (subset or self.columns)))
         time = self._time(on)
         span = None if within is None else parse_span(within, time, what="within")
         if time.name not in names and span is None:
@@ -339,14 +343,10 @@ class Stream:
             return self._node.times[0]
         # After a join there is no column for the time of a result itself.
         kind = {"max": "greatest", "min": "least"}.get(on.lower())
-        found = next(
-            (
-                t
-                for t in self._node.times
-                if t.name.lower() == on.lower() or (t.parts and t.kind == kind)
-            ),
-            None,
-        )
+        # A column of that name comes first: "max" may be one of the user's.
+        named = [t for t in self._node.times if t.name.lower() == on.lower()]
+        named += [t for t in self._node.times if t.parts and t.kind == kind]
+        found = next(iter(named), None)
         if found is None:
             have = ", ".join(t.name for t in self._node.times)
             raise AnalysisError(
@@ -377,9 +377,3 @@ class Stream:
 
     def _text(self) -> str:
         return "\n".join(render(self._node, policies=True))
-
-
-def _taken(name: str, hint: str) -> AnalysisError:
-    return AnalysisError(
-        "DUPLICATE_COLUMN", f"there would be two columns '{name}'", hint=hint, name=name
-    )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+from slackwater.engine.reserved import check_names
 from slackwater.errors import AnalysisError
+from slackwater.model.names import ours
 from slackwater.semantics.linear_windows import Linear
 
 Spec = TypeVar("Spec", bound="Windowing")
@@ -21,6 +23,7 @@ class Windowing:
 
     def alias(self: Spec, name: str) -> Spec:
         """Give the window's column another name than ``window``."""
+        check_names([name], way="give the window another alias")
         return replace(self, name=name)  # type: ignore[type-var]
 
 
@@ -41,7 +44,7 @@ class AllTimeSpec(Windowing):
     """No window: groups last until punctuation says that they are complete."""
 
     on: str | None = None
-    name: str = "__window"
+    name: str = ours("__window")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import Clock
 from slackwater.engine.handle import StreamingQuery
+from slackwater.engine.reserved import check_twice
 from slackwater.errors import AnalysisError
 from slackwater.sinks.base import Sink, check_format, check_partitions, check_types
 from slackwater.sinks.files import ParquetSink, TextSink
@@ -119,6 +120,7 @@ class StreamWriter:
             c for item in columns for c in (item if isinstance(item, (list, tuple)) else [item])
         ]
         names = tuple(self._stream._column(c) for c in flat)
+        check_twice(names, "name each column once")
         check_partitions(self._stream._node.schema, names)
         self._partition_by = names
         return self

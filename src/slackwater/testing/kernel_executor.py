@@ -22,6 +22,7 @@ from slackwater.kernels.column_engine import quote
 from slackwater.kernels.counting import counted_rows, counted_select
 from slackwater.kernels.pattern_match import matching
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import TIME
 from slackwater.model.node import (
     Aggregate,
     Dedup,
@@ -299,6 +300,7 @@ class KernelMachine(LateJudge):
     def _presented(self, node: Aggregate, output: pa.Table) -> pa.Table:
         """The output with the user's columns, computed from the primitives."""
         names = {f"_k{i}": k.name for i, k in enumerate(node.keys)}
+        names |= {p.name: p.column for p in node.primitives}
         output = output.rename_columns([names.get(c, c) for c in output.column_names])
         wids = output["_wid"].combine_chunks()
         starts, ends = extents(wids.to_numpy(), node.window)
@@ -313,22 +315,20 @@ class KernelMachine(LateJudge):
         rows = timed(node.child, entering(table, node.on), node.on)
         if usable and rows.num_rows:
             rows = rows.filter(pa.array(~matching(usable, rows, node.on)[0]))
-        empty = rows.schema.empty_table().select([*node.subset, "_time"])
+        empty = rows.schema.empty_table().select([*node.subset, TIME])
         stored = self.kept.get(id(node), empty)
         done = dedup.step(
             rows, stored, node.subset, within=node.within, frontier=dedup_frontier(old, node)
         )
         stored = pa.concat_tables([stored, done.state.select(stored.column_names)])
         # The kernel must not need more than the semantics layer says.
-        self.kept[id(node)] = stored.filter(
-            pc.greater_equal(stored["_time"], dedup_memory(old, node))
-        )
-        return numbered(done.kept.drop_columns(["_time"]))
+        self.kept[id(node)] = stored.filter(pc.greater_equal(stored[TIME], dedup_memory(old, node)))
+        return numbered(done.kept.drop_columns([TIME]))
 
     def _sort(self, node: Sort, table: pa.Table, old: int, new: int) -> pa.Table:
         rows = timed(node.child, entering(table, node.on), node.on)
         stored = self.kept.get(id(node), rows.schema.empty_table())
         done = sort.step(rows, stored, old, new)
         stored = pa.concat_tables([stored, done.keep])
-        self.kept[id(node)] = stored.filter(pc.greater_equal(stored["_time"], max(old, new)))
-        return numbered(done.ordered.drop_columns(["_time"]))
+        self.kept[id(node)] = stored.filter(pc.greater_equal(stored[TIME], max(old, new)))
+        return numbered(done.ordered.drop_columns([TIME]))

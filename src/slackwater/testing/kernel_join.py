@@ -18,7 +18,7 @@ import pyarrow as pa
 from slackwater.engine import join_spill
 from slackwater.engine import plan as plans
 from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import ROWS, Delivery, relation
+from slackwater.engine.deliver import Delivery, relation
 from slackwater.engine.join_operator import JoinProgram
 from slackwater.engine.ledgers import holds_of
 from slackwater.engine.manifest import Run
@@ -26,6 +26,7 @@ from slackwater.engine.program import Arrival
 from slackwater.kernels.buckets import BUCKETS, bucket_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_schema
+from slackwater.model.names import BUCKET, ROWS, TIME, key
 from slackwater.model.node import Aggregate, Join, Node, Source
 from slackwater.model.schema import Field, Named
 from slackwater.model.time import TimeColumn
@@ -108,12 +109,12 @@ class KernelJoin:
 
     def _keyed(self, i: int, table: pa.Table) -> pa.Table:
         keys = self.node.keys[i]
-        items = [f"{ticks_of(self.children[i], self.node.on[i])} AS _time"]
-        items += [f"{k.expr.duck} AS _k{n}" for n, k in enumerate(keys)]
+        items = [f"{ticks_of(self.children[i], self.node.on[i])} AS {TIME}"]
+        items += [f"{k.expr.duck} AS {key(n)}" for n, k in enumerate(keys)]
         found = query(f"SELECT *, {', '.join(items)} FROM t ORDER BY {PLACE}", table)
-        names = [f"_k{n}" for n in range(len(keys))]
+        names = [key(n) for n in range(len(keys))]
         buckets = bucket_of([found[c] for c in names], rows=found.num_rows)
-        return found.append_column("_bucket", pa.array(buckets, pa.int16()))
+        return found.append_column(BUCKET, pa.array(buckets, pa.int16()))
 
 
 def holds_now(joins: Mapping[int, KernelJoin]) -> dict[int, tuple[int, ...]]:

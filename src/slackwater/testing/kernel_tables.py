@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
 from slackwater.kernels.types import arrow_type
+from slackwater.model.names import TIME
 from slackwater.model.node import Node, Union
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
@@ -56,8 +57,8 @@ def entering(table: pa.Table, on: str) -> pa.Table:
 
 
 def timed(child: Node, table: pa.Table, on: str) -> pa.Table:
-    """The table with the rows' times as ``_time``."""
-    sql = f"SELECT *, {ticks_of(child, on)} AS _time FROM t ORDER BY {PLACE}"
+    """The table with the rows' times as `TIME`."""
+    sql = f"SELECT *, {ticks_of(child, on)} AS {TIME} FROM t ORDER BY {PLACE}"
     return query(sql, table)
 
 

@@ -116,7 +116,7 @@ class Closing(LateRules):
         rows: list[Row],
     ) -> Row:
         row: Row = {k.name: v for k, v in zip(node.keys, key, strict=True)}
-        values = {**row, **{p.name: aggregate(p, rows) for p in node.primitives}}
+        values = {**row, **{p.column: aggregate(p, rows) for p in node.primitives}}
         if wid is not None:
             row["wid"] = wid
         row["window"] = extent

@@ -65,7 +65,7 @@ def _primitive(
 ) -> str:
     for p in primitives:
         if (p.function, p.args, p.params) == (function, args, params):
-            return p.name
+            return p.column
     if function in ("count", "count_distinct"):
         type = "bigint"
     elif function in _OF_ARGUMENT:
@@ -75,4 +75,4 @@ def _primitive(
     else:
         type = "boolean" if function.startswith("bool") else "double"
     primitives.append(Primitive(f"_a{len(primitives)}", function, args, type, params))
-    return primitives[-1].name
+    return primitives[-1].column

@@ -264,7 +264,7 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     outputs = []
     for name, text in step["agg"].items():
         body = cut_calls(text, partial(expression, schema=node.schema), primitives, time)
-        fields = [Field(p.name, p.type) for p in primitives]
+        fields = [Field(p.column, p.type) for p in primitives]
         fields += [Field(k.name, k.expr.type) for k in keys]
         outputs.append(Named(name, expression(body, fields)))
     struct = f"struct<start:{time.type},end:{time.type}>"
