@@ -94,5 +94,3 @@ def test_only_names_that_are_ours_today_are_translated(tmp_path: Path) -> None:
     rows = pa.schema([("_pass", pa.int64()), (TIME, pa.int64()), (BUCKET, pa.int16())])
     assert read_run(tmp_path, run, (0, 256), rows).column_names == ["_pass", TIME, BUCKET]
     assert read_run(tmp_path, run, (0, 256), old.schema).column_names == old.column_names
-
-
