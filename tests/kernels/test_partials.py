@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError, ExecutionError
 from slackwater.kernels import column_engine, partials
+from slackwater.kernels.aggregate import without_prefix
 from slackwater.kernels.types import arrow_type
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Expr, column
@@ -31,7 +32,8 @@ def state(p: Primitive, data: list[dict], parts: int = 1) -> pa.Table:
     if data:
         sql = f"SELECT part, {items} FROM input GROUP BY part ORDER BY part"
     raw = column_engine.sql_to_arrow(column_engine.connect(), sql, {"input": table})
-    return pa.table(partials.from_duck(p, raw), schema=pa.schema(partials.state_fields(p)))
+    found = partials.from_duck(p, without_prefix(raw))
+    return pa.table(found, schema=pa.schema(partials.state_fields(p)))
 
 
 def columns_of(p: Primitive) -> list[str]:

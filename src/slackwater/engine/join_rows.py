@@ -25,7 +25,8 @@ class InputRows:
         self.index = i
         child, on = node.inputs[i], node.on[i]
         kinds = {f.name: arrow_type(f.type) for f in child.schema}
-        used = [f.name for f in child.schema if f.name in node.used[i]]
+        mine = node.used[i]
+        used = [f.name for f in child.schema if f.name in mine]
         self.time = next(t for t in child.times if t.name == on)
         """The progressing column."""
         self._shown = kinds[on] if on in used and plain_time(self.time, kinds) else None

@@ -249,12 +249,13 @@ class Join(Node):
     def used(self) -> tuple[frozenset[str], ...]:
         """The columns of each input that ``outputs`` are made of."""
         texts = [o.expr.sql for o in self.outputs]
+
+        def is_used(i: int, f: Field) -> bool:
+            name = column(raw_name(i, f.name), f.type).sql
+            return any(name in text for text in texts)
+
         return tuple(
-            frozenset(
-                f.name
-                for f in child.schema
-                if any(column(raw_name(i, f.name), f.type).sql in text for text in texts)
-            )
+            frozenset(f.name for f in child.schema if is_used(i, f))
             for i, child in enumerate(self.inputs)
         )
 
