@@ -32,11 +32,11 @@ Row = dict[str, Any]
 FEW = settings(max_examples=20, deadline=None)
 ROWS = disordered(max_rows=25, max_delay=12)
 CUTS = cuts(25)
-SCHEMA = pa.schema([("_time", pa.int64()), ("_k0", pa.string()), ("v", pa.int64()), ("i", pa.int64())])  # fmt: skip
+SCHEMA = pa.schema([("__sw_time", pa.int64()), ("_k0", pa.string()), ("v", pa.int64()), ("i", pa.int64())])  # fmt: skip
 
 
 def table(rows: list[Row]) -> pa.Table:
-    named = [{"_time": r["ts"], "_k0": r["k"], "v": r["v"], "i": r["i"]} for r in rows]
+    named = [{"__sw_time": r["ts"], "_k0": r["k"], "v": r["v"], "i": r["i"]} for r in rows]
     return pa.Table.from_pylist(named, SCHEMA)
 
 
@@ -248,7 +248,7 @@ def test_sorting_by_slack_gives_order_and_loses_what_is_late(rows, places, slack
     operator = SlackSort(slack)
     found = [operator.step(table(b)) for b in cut(rows, places)]
     found.append(operator.step(table([]), end=True))
-    times = [t for f in found for t in f.rows["_time"].to_pylist()]
+    times = [t for f in found for t in f.rows["__sw_time"].to_pylist()]
     ids = [i for f in found for i in f.rows["i"].to_pylist()]
     assert times == sorted(times)
     assert sorted(ids) == sorted(r["i"] for r in rows if r["i"] not in late)
@@ -264,7 +264,7 @@ def test_more_slack_fewer_errors_and_generous_beats_consistent():
     order = np.argsort(event + rng.integers(0, 33, n), kind="stable")
     times = event[order]
     values = rng.normal(100, 30, n).astype(np.int64)[order]
-    rows = pa.table({"_time": times, "v": values})
+    rows = pa.table({"__sw_time": times, "v": values})
     w = TimeWindow(640, 64, 0, "ts")
     spec = AggregateSpec((), w, (Primitive("_a0", "avg", (column("v", "bigint"),), "double"),), "wids", True)  # fmt: skip
 
@@ -303,14 +303,14 @@ def test_a_merge_of_inputs_in_order_is_in_order_and_complete(rows, split, places
     given_so_far: list[Row] = []
     for batch in zip(*cutted, strict=True):
         out = merge.step([table(b) for b in batch])
-        times += out["_time"].to_pylist()
+        times += out["__sw_time"].to_pylist()
         ids += out["i"].to_pylist()
         given_so_far += [r for b in batch for r in b]
         newest = [max([START, *(r["ts"] for r in given_so_far if split[r["i"]] == i)]) for i in range(3)]  # fmt: skip
         # What waits is just what the slowest input may still precede.
         assert merge.held_rows == sum(r["ts"] > min(newest) for r in given_so_far)
     out = merge.step([table([])] * 3, [END] * 3)
-    assert [*times, *out["_time"].to_pylist()] == sorted(r["ts"] for r in rows)
+    assert [*times, *out["__sw_time"].to_pylist()] == sorted(r["ts"] for r in rows)
     assert sorted([*ids, *out["i"].to_pylist()]) == sorted(r["i"] for r in rows)
     assert merge.held_rows == 0
 
@@ -323,7 +323,7 @@ def test_punctuation_helps_a_merge_in_a_lull_but_not_against_skew():
         merge, held, out = Merge(2), [], []
         for now, (row, other) in enumerate(zip(busy, quiet, strict=True)):
             done = merge.step([table([row]), table(other)], [START, told(now)])
-            out += done["_time"].to_pylist()
+            out += done["__sw_time"].to_pylist()
             held.append(merge.held_rows)
         return max(held), out
 

@@ -1,7 +1,7 @@
 """Window aggregates over rows in order that keep the rows of the current extent.
 
 They see progress in the rows alone: the first row at or beyond a window's end closes it, and in a lull ``told`` does, a
-bound from outside. Rows have a column ``_time``; a row older than one before it is refused.
+bound from outside. Rows have a column `TIME`; a row older than one before it is refused.
 
 `Buffering` scans the rows of each extent anew. `Running` keeps totals beside the rows, and makes those of an extent from
 the one before it. `Negative` is the same as two operators: the first says which rows enter and, with a sign, which leave;
@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 
 from slackwater.kernels.aggregate import Ints, ints
 from slackwater.kernels.panes import clamp
+from slackwater.model.names import TIME
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.window_ids import closed_by, extent, wid_range
 
-TIME = "_time"
 SIGN = "_sign"
 COUNT = "_n"
 Results = list[tuple[int, pa.Table]]

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines.buffering import TIME, Buffering, checked
+from benchmarks.baselines.buffering import Buffering, checked
 from benchmarks.baselines.merge import Merge
 from slackwater.errors import AnalysisError
 from slackwater.kernels import aggregate, sort
 from slackwater.kernels.aggregate import END, AggregateSpec, ints
+from slackwater.model.names import TIME
 from slackwater.model.node import Aggregate, Dedup, Join, Late, Node, Project, Sort, Source, Union
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow

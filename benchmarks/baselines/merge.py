@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines.buffering import TIME, checked
+from benchmarks.baselines.buffering import checked
 from slackwater.kernels.aggregate import ints
+from slackwater.model.names import TIME
 from slackwater.semantics.limits import START
 
 
 class Merge:
-    """Inputs of one schema, each in order of ``_time``, as one in order."""
+    """Inputs of one schema, each in order of `TIME`, as one in order."""
 
     def __init__(self, inputs: int) -> None:
         self.frontiers = [START] * inputs

@@ -2,7 +2,7 @@
 
 `OutputBuffered` (OPOB) matches at once and holds results until none older can come. `InputBuffered` (OPIB) holds rows
 until all their partners are there, and makes results in order. Both take the tables that `kernels.join` takes:
-``__sw_time``, ``__sw_k0``, and more; both are exact. ``held_rows`` is what they keep at a moment, for the comparison of memory.
+time, keys, and more; both are exact. ``held_rows`` is what they keep at a moment, for the comparison of memory.
 """
 
 from __future__ import annotations

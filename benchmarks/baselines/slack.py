@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines.buffering import TIME
 from slackwater.kernels import aggregate
 from slackwater.kernels.aggregate import END, AggregateSpec, Ints, ints
 from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.model.names import TIME
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.window_ids import wid_range
@@ -107,7 +107,7 @@ class SlackSort:
 class SlackAggregate:
     """Windows that close by slack. It holds partial aggregates of open windows.
 
-    ``spec`` says what to compute of rows with columns ``_k0``..., ``_time`` and the arguments; its plan does not matter.
+    ``spec`` says what to compute of rows with columns ``_k0``..., `TIME` and the arguments; its plan does not matter.
     """
 
     def __init__(self, spec: AggregateSpec, slack: Slack, reading: Reading = "consistent") -> None:

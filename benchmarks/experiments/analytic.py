@@ -32,7 +32,7 @@ def lull(*, quick: bool = False) -> Finding:
     lines, points = [], []
     for silence in (0, 60) if quick else (0, 10, 60, 120, 300):
         whole = steady(1, length)
-        times = ints(whole, "_time")
+        times = ints(whole, "__sw_time")
         quiet = (times >= 30 * MILLI) & (times < (30 + silence) * MILLI)
         links = [whole.filter(pa.array(~quiet)), *mains]
         a, b = (f(links, (0, 0, 0), window, ()) for f in (in_order, out_of_order))
@@ -69,7 +69,7 @@ def split(*, quick: bool = False) -> Finding:
     arrived = times[order]
     window = TimeWindow(1000, 1000, 0, "ts")
     spec = one_aggregate("count", window)
-    rows = pa.table({"_time": arrived})
+    rows = pa.table({"__sw_time": arrived})
     # Punctuation is copied to both branches and stays behind the rows before it: the true low-water mark.
     marks = np.append(low_water_marks(arrived)[1:], 1 << 61)
     truth, bounds = by_bounds(rows, marks, spec)
@@ -126,7 +126,7 @@ def late_input(*, quick: bool = False) -> Finding:
         other = END if now == minutes - 1 else ahead
         done = sort.step(a, waiting, old, bound)
         waiting = pa.concat_tables([waiting, done.keep])
-        waiting = waiting.filter(pa.array(ints(waiting, "_time") >= bound))
+        waiting = waiting.filter(pa.array(ints(waiting, "__sw_time") >= bound))
         old = bound
         count["in order"] += ordered.step([done.ordered, b], (bound, other)).num_rows
         count["ours"] += ours.step([a, b], (bound, other)).num_rows
@@ -155,7 +155,7 @@ def ordered_output(*, quick: bool = False) -> Finding:
     join = OutputBuffered(spec, [SCHEMA] * 2)
     rows = rows_at(np.arange(1, 7), np.zeros(6, np.int64))
     join.step([rows, rows], (6, 6))
-    times = sorted(set(ints(join.waiting, "_0._time").tolist()))
+    times = sorted(set(ints(join.waiting, "_0.__sw_time").tolist()))
     bound = time_bounds(within, (6, 6))[0]
     return Finding(
         "8-5",

@@ -62,7 +62,7 @@ def reduced(
     table: pa.Table, spec: AggregateSpec, keys: Sequence[str] = (), con: Connection | None = None
 ) -> pa.Table:
     """Partials of the rows of a table with a column ``_time``."""
-    sql = aggregate.partial_select(spec, keys, '"_time"', "input")
+    sql = aggregate.partial_select(spec, keys, '"__sw_time"', "input")
     return aggregate.partials(sql_to_arrow(con or connect(), sql, {"input": table}), spec)
 
 

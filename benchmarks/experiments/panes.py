@@ -28,7 +28,7 @@ RANGE = 4000
 def numbers(count: int) -> pa.Table:
     """Rows in order, one a tick."""
     values = np.random.default_rng(6).integers(0, 1 << 30, count)
-    return pa.table({"_time": np.arange(count), "v": values})
+    return pa.table({"__sw_time": np.arange(count), "v": values})
 
 
 def by_plan(rows: pa.Table, window: TimeWindow, plan: Literal["panes", "wids"]) -> pa.Table:

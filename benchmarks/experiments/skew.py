@@ -41,14 +41,14 @@ def link(seed: int, rate: float, length: int, groups: int) -> pa.Table:
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(0, length * MILLI, int(rate * length)))
     group = rng.integers(0, groups, len(times))
-    return pa.table({"_time": times, "src": group // 256, "dst": group % 256})
+    return pa.table({"__sw_time": times, "src": group // 256, "dst": group % 256})
 
 
 def steady(every: int, length: int) -> pa.Table:
     """A link with a packet every so many seconds."""
     times = np.arange(0, length * MILLI, every * MILLI)
     zero = np.zeros(len(times), np.int64)
-    return pa.table({"_time": times, "src": zero, "dst": zero})
+    return pa.table({"__sw_time": times, "src": zero, "dst": zero})
 
 
 def arriving(links: Sequence[pa.Table], delays: Sequence[int], second: int) -> list[pa.Table]:
@@ -56,7 +56,7 @@ def arriving(links: Sequence[pa.Table], delays: Sequence[int], second: int) -> l
     found = []
     for table, delay in zip(links, delays, strict=True):
         low, high = np.searchsorted(
-            ints(table, "_time"), [(second - delay) * MILLI, (second + 1 - delay) * MILLI]
+            ints(table, "__sw_time"), [(second - delay) * MILLI, (second + 1 - delay) * MILLI]
         )
         found.append(table.slice(low, high - low))
     return found
@@ -102,7 +102,7 @@ def out_of_order(
         new = arriving(links, delays, second)
         for i, table in enumerate(new):
             if table.num_rows:
-                newest[i] = int(ints(table, "_time")[-1])
+                newest[i] = int(ints(table, "__sw_time")[-1])
         bound = END if second == last else min(newest)
         to = aggregate.END if bound == END else last_complete(bound, window)
         fresh = reduced(pa.concat_tables(new), spec, [f'"{k}"' for k in keys], con)
@@ -118,7 +118,7 @@ def out_of_order(
 
 def seconds_of(links: Sequence[pa.Table], delays: Sequence[int]) -> int:
     """The second in which all has come."""
-    ends = [int(ints(t, "_time")[-1]) // MILLI + 1 for t in links if t.num_rows]
+    ends = [int(ints(t, "__sw_time")[-1]) // MILLI + 1 for t in links if t.num_rows]
     return max(ends) + max(delays)
 
 

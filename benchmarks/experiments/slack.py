@@ -35,7 +35,7 @@ def by_bounds(rows: pa.Table, bounds: Ints, spec: AggregateSpec) -> tuple[dict[i
     """Our answer when bounds[i] holds after row i; and for each window the row after which it comes."""
     empty = aggregate.partials_schema(spec).empty_table()
     # All at once: what the windows hold does not depend on when bounds come, as long as no row breaks one.
-    assert bool((rows["_time"].to_numpy()[1:] >= np.maximum.accumulate(bounds)[:-1]).all())
+    assert bool((rows["__sw_time"].to_numpy()[1:] >= np.maximum.accumulate(bounds)[:-1]).all())
     out = aggregate.step(spec, reduced(rows, spec), empty, -END, END).output
     found = dict(zip(out["_wid"].to_pylist(), out["_a0"].to_pylist(), strict=True))
     return found, np.maximum.accumulate(bounds)
@@ -75,7 +75,7 @@ def blocks(*, quick: bool = False) -> Finding:
     arrivals = events(count, every=1000 / rate, seed=3).blocks(BLOCK)
     window = TimeWindow(600_000, 60_000, 0, "ts")
     spec = spec_of("count", window)
-    rows = pa.table({"_time": arrivals.time})
+    rows = pa.table({"__sw_time": arrivals.time})
     truth, bounds = by_bounds(rows, _after(arrivals.block_ends(BLOCK)), spec)
     wids = sorted(truth)[: -(window.range // window.slide)]
     closed = (bounds - window.origin) // window.slide - 1
@@ -141,7 +141,7 @@ def band(*, quick: bool = False) -> Finding:
     values = np.random.default_rng(4).lognormal(5.5, 1.2, count).astype(np.int64) + 40
     window = TimeWindow(64_000, 6_400, 0, "ts")
     spec = spec_of("avg", window)
-    rows = pa.table({"_time": arrivals.time, "v": values[arrivals.number]})
+    rows = pa.table({"__sw_time": arrivals.time, "v": values[arrivals.number]})
     marks = np.append(low_water_marks(arrivals.time)[1:], 1 << 61)
     truth, bounds = by_bounds(rows, marks, spec)
     wids = sorted(truth)[: -(window.range // window.slide)]
