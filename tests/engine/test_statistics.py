@@ -26,7 +26,7 @@ WIDE = tuple(Primitive(f"_a{i}", "avg", (column("v", "double"),), "double") for 
 def aggregate(window: Window, *primitives: Primitive) -> Aggregate:
     source = Source(FIELDS, (TIME,), "s", 0, (BoundedDelay(0),))
     made = primitives or WIDE
-    outputs = tuple(Named(p.name[1:], column(p.name, p.type)) for p in made)
+    outputs = tuple(Named(p.name[1:], column(p.column, p.type)) for p in made)
     fields = (FIELDS[0], Field("wid", "bigint"), Field("window", "struct<start:bigint,end:bigint>"))
     return Aggregate(
         (*fields, *(Field(o.name, o.expr.type) for o in outputs)),

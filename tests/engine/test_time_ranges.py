@@ -89,7 +89,7 @@ def result(late: str, origin: int) -> Any:
         Primitive("_a0", "sum", (column("v", "bigint"),), "bigint"),
         Primitive("_a1", "count", (), "bigint"),
     )
-    outputs = tuple(Named(p.name[1:], column(p.name, p.type)) for p in made)
+    outputs = tuple(Named(p.name[1:], column(p.column, p.type)) for p in made)
     fields = (FIELDS[0], Field("wid", "bigint"), Field("window", "struct<start:bigint,end:bigint>"))
     node = Aggregate(
         (*fields, *(Field(o.name, o.expr.type) for o in outputs)), (TimeColumn("window", "window", None, True),),

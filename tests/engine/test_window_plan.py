@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from slackwater.engine.runs import read_run
@@ -16,7 +17,11 @@ DATA = [[(k % 3, 10 * b + k % 10, k) for k in range(60)] for b in range(5)]
 def stored(q: Any, operator: str) -> set[str]:
     """Columns that tell what is in the state: rows by time, partials by pane or window."""
     runs = [r for g in q.loop.last.runs[operator] for r in g]
-    return {c for r in runs for c in read_run(q.checkpoint.runs, r, (0, BUCKETS)).column_names} & {
+    return {
+        c
+        for r in runs
+        for c in read_run(q.checkpoint.runs, r, (0, BUCKETS), pa.schema([])).column_names
+    } & {
         "_time",
         "_pane",
     }
