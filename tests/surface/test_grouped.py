@@ -44,7 +44,11 @@ def stream(node: Node) -> Stream:
     [
         (byTuple(10, 3), SOURCE, ("part", "at")),
         (rows(4), SOURCE, ("part", "at")),
-        (rows(4), Filter(FIELDS, (TIME,), SOURCE, TEST), ("__sw__order0", "__order1", "__sw__pass")),
+        (
+            rows(4),
+            Filter(FIELDS, (TIME,), SOURCE, TEST),
+            ("__sw__order0", "__order1", "__sw__pass"),
+        ),
         (rows(4, at="operator"), Filter(FIELDS, (TIME,), SOURCE, TEST), ("part", "at")),
     ],
 )

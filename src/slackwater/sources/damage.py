@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.kernels.column_engine import connect, is_engine_error, literal
+from slackwater.model.names import ours
 from slackwater.model.schema import Field
 from slackwater.sources.file_columns import FileColumns, bad_file, refusal
 
@@ -79,7 +80,7 @@ def _check_columns(file: FileColumns, path: str, fields: Sequence[Field], memory
         except ExecutionError:
             continue  # its type is refused, and nobody has asked for it
         try:
-            _drain(f"SELECT {sql} AS c FROM {table}", memory)
+            _drain(f"SELECT {sql} AS {ours('_c')} FROM {table}", memory)
         except Exception as error:
             if not is_engine_error(error):
                 raise
