@@ -11,6 +11,7 @@ from slackwater.engine.analyse import Analyser
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves
+from slackwater.model.meaning import ANSI, ZONE, Meaning
 from slackwater.model.node import Aggregate, Filter, Node, Source
 from slackwater.model.policy import Ordered
 from slackwater.model.schema import Expr, Field, Named, column
@@ -35,7 +36,7 @@ ONLY_SPARK = Expr("soundex(`k`)", "string", None, "soundex")
 def stream(node: Node) -> Stream:
     """A stream of which nothing is asked that needs a session."""
     analyser = Analyser.__new__(Analyser)
-    analyser.ansi, analyser.zone = True, "UTC"
+    analyser.meaning = Meaning.of({ZONE: "UTC", ANSI: "true"})
     return Stream(node, {}, analyser, None)  # type: ignore[arg-type]
 
 
@@ -47,7 +48,7 @@ def stream(node: Node) -> Stream:
         (
             rows(4),
             Filter(FIELDS, (TIME,), SOURCE, TEST),
-            ("__sw__order0", "__order1", "__sw__pass"),
+            ("__sw__order0", "__sw__order1", "__sw__pass"),
         ),
         (rows(4, at="operator"), Filter(FIELDS, (TIME,), SOURCE, TEST), ("part", "at")),
     ],
