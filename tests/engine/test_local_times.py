@@ -32,7 +32,7 @@ def counted(child: Any) -> Aggregate:
     fields = (Field("wid", "bigint"), Field("window", struct), Field("n", "bigint"))
     return Aggregate(
         fields, (window_time("window", child.times[0]),), child, (), TimeWindow(HOUR, HOUR, 0, "ts"),
-        (Primitive("_a0", "count", (), "bigint"),), (Named("n", column("_a0", "bigint")),),
+        (Primitive("_a0", "count", (), "bigint"),), (Named("n", column("__sw_a0", "bigint")),),
     )  # fmt: skip
 
 
