@@ -121,7 +121,7 @@ class Engine:
             names.append(str(path))
         self.batches.append(names)
         if flush:
-            (self.checkpoint.control / f"flush-{number}").touch()
+            (self.checkpoint.control / f"flush-{number + 1:06d}").touch()
         self.loop.final = final
         before = len(self.loop.records)
         self.loop.run(None, number)  # type: ignore[arg-type]

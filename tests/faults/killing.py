@@ -32,7 +32,7 @@ HITS = {
     "intent.before": 4, "intent.after": 4,
     "task.run.before": 6, "task.run.after": 6, "task.output.before": 8, "task.output.after": 8,
     "job.after": 4, "manifest.before": 4, "manifest.after": 4,
-    "publish.rename": 4, "publish.after": 4, "published.after": 4,
+    "publish.begun": 4, "publish.rename": 4, "publish.after": 4, "published.after": 4,
     "compact.before": 2, "gc.before": 2, "gc.after": 2,
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from slackwater.engine import failpoints
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import wall_micros
+from slackwater.engine.evidence import begun_mark, published_mark
 from slackwater.engine.manifest import Manifest
 from slackwater.engine.runs import sweep
 from slackwater.sinks.base import Sink
@@ -34,7 +35,8 @@ def clean(checkpoint: Checkpoint) -> None:
         for path in (
             checkpoint.manifests / f"{batch:012d}.json",
             checkpoint.intents / f"{batch:012d}.json",
-            checkpoint.published / f"{batch:012d}",
+            published_mark(checkpoint, batch),
+            begun_mark(checkpoint, batch),
         ):
             path.unlink(missing_ok=True)
     failpoints.hit("gc.after")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from slackwater.engine import failpoints
 from slackwater.engine.batch import Batch, Staging
-from slackwater.engine.files import make_file, make_folders
+from slackwater.engine.files import file_checksum, make_file, make_folders
 from slackwater.engine.join_rows import InputRows, plain_time
 from slackwater.engine.manifest import OutputFile
 from slackwater.engine.partition_dirs import partition_tables
@@ -277,8 +277,9 @@ class Delivery:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+        size, crc = file_checksum(path)
         failpoints.hit("task.output.after", self.batch.failpoints)
-        return OutputFile(name, table.num_rows, path.stat().st_size, directory)
+        return OutputFile(name, table.num_rows, size, directory, crc)
 
     def _output_fields(self, name: str) -> tuple[Field, ...]:
         return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)

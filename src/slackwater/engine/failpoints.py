@@ -28,6 +28,7 @@ POINTS = {
     "job.after": "the job is done, its descriptors are in the driver",
     "manifest.before": "the manifest is written under a temporary name",
     "manifest.after": "the manifest is committed, nothing published",
+    "publish.begun": "a mark says that publishing begins, nothing is published",
     "publish.rename": "before one output file is moved into the sink",
     "publish.after": "all outputs are in place, the batch not yet marked as published",
     "published.after": "the batch is marked as published, Spark has not committed it",

@@ -102,22 +102,66 @@ def checksum(data: Any) -> int:
     return zlib.crc32(data) & 0xFFFFFFFF
 
 
-def seal(document: dict[str, Any]) -> bytes:
-    """A JSON document with a checksum line, so that a torn or edited file is noticed."""
-    body = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+def file_checksum(path: Path) -> tuple[int, int]:
+    """Length and CRC-32 of a file, read piece by piece."""
+    size = crc = 0
+    with open(path, "rb") as data:
+        while piece := data.read(1 << 20):
+            size += len(piece)
+            crc = zlib.crc32(piece, crc)
+    return size, crc
+
+
+def seal(document: dict[str, Any], kind: str = "") -> bytes:
+    """A JSON document with a checksum line, so that a torn or edited file is noticed.
+
+    ``kind`` says what it is, so that another sealed file in its place is noticed, too.
+    """
+    named = {**document, "kind": kind} if kind else document
+    body = json.dumps(named, separators=(",", ":"), sort_keys=True).encode()
     return body + b"\n" + f"crc32 {checksum(body):08x}\n".encode()
 
 
-def unseal(path: Path, *, what: str) -> dict[str, Any]:
-    """The document of a sealed file; a `CheckpointError` if it is damaged."""
+def unseal(path: Path, *, what: str, kind: str = "") -> dict[str, Any]:
+    """The document of a sealed file; a `CheckpointError` if it is damaged, or of another kind.
+
+    Files of older versions do not say their kind.
+    """
     data = path.read_bytes()
     body, _, tail = data.partition(b"\n")
     if tail != f"crc32 {checksum(body):08x}\n".encode():
-        raise CheckpointError(
-            "DAMAGED_FILE",
-            f"{what} '{path.name}' is damaged: its checksum does not match ({len(data)} bytes)",
-            hint="restore the checkpoint from a backup, or start with a new checkpointLocation",
-            path=path,
-        )
+        raise damaged(path, what, f"its checksum does not match ({len(data)} bytes)")
     document: dict[str, Any] = json.loads(body)
+    written = document.pop("kind", kind)
+    if kind and written != kind:
+        raise damaged(path, what, f"it holds what belongs into another file (kind: {written})")
     return document
+
+
+RESTORE = "restore the checkpoint from a backup, or start with a new checkpointLocation"
+
+
+def damaged(path: Path, what: str, reason: str) -> CheckpointError:
+    """The error of a file whose content is not what was written there."""
+    return CheckpointError(
+        "DAMAGED_FILE",
+        f"{what} '{_shown(path)}' is damaged: {reason}",
+        hint=RESTORE,
+        path=path,
+    )
+
+
+def lost_file(path: Path, what: str, evidence: str) -> CheckpointError:
+    """The error of a file that is gone; ``evidence`` says why it must have been there."""
+    return CheckpointError(
+        "LOST_FILE",
+        f"{what} '{_shown(path)}' is gone: {evidence}",
+        hint=RESTORE,
+        path=path,
+    )
+
+
+def _shown(path: Path) -> str:
+    """The end of a path that says which file it is; the path of the checkpoint does not."""
+    parts = path.parts
+    return "/".join(parts[-3:] if parts[-3:-2] == ("sources",) else parts[-2:])

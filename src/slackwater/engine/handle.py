@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import monotonic, sleep
-from slackwater.engine.files import write_replace
 from slackwater.engine.loop import Loop
+from slackwater.engine.requests import send_flush
 from slackwater.errors import AnalysisError, ExecutionError
 
 if TYPE_CHECKING:
@@ -269,10 +269,7 @@ class StreamingQuery:
 
         Rows that come later for these windows are late.
         """
-        number = len(list(self._checkpoint.control.glob("flush-*"))) + 1
-        write_replace(
-            self._checkpoint.control / f"flush-{number:06d}", b"", self._checkpoint.rights
-        )
+        number = send_flush(self._checkpoint)
         started = monotonic()
         while self.isActive:
             last = manifests.last(self._checkpoint)

@@ -6,17 +6,26 @@ streams end, what the user asked for. A batch that is tried again takes what its
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.evidence import lost_manifest
 from slackwater.engine.inputs import SplitInput, source_files, split_inputs
 from slackwater.engine.ledgers import owes
-from slackwater.engine.manifest import Intent, Manifest, fingerprint
+from slackwater.engine.log_checks import (
+    check_base,
+    check_repeated,
+    digest_of,
+    inputs_of,
+    offsets_sum,
+)
+from slackwater.engine.manifest import Intent, Manifest
 from slackwater.engine.progress_step import new_progress
+from slackwater.engine.requests import newest_flush
 from slackwater.errors import CheckpointError
+from slackwater.sources import log_digest
 from slackwater.sources.exact_paths import check_names
 from slackwater.sources.file_log import new_files, offsets, present, row_files
 
@@ -33,6 +42,7 @@ def intended(
     """
     location = checkpoint.location
     now_offsets, before = offsets(location, batch_id), offsets(location, batch_id - 1)
+    check_base(location, batch_id, before, base)
     files: dict[int, list[str]] = {}
     splits = split_inputs(query.plan, query.inputs)
     for index in splits:
@@ -44,7 +54,9 @@ def intended(
         or before is None
         or any(now_offsets[i] != before[i] for i in row_inputs)
     )
-    flushes = len(list(checkpoint.control.glob("flush-*")))
+    flushes = newest_flush(checkpoint, base)
+    known = log_digest.from_json(base.logs if base is not None else {})
+    logs = log_digest.logs_at(location, now_offsets or [], known)
     quiet = {i for i in range(len(query.inputs))
              if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
     ordinal = 0 if base is None else base.ordinal + 1
@@ -65,9 +77,12 @@ def intended(
         final,
         flushes,
         tuple(sorted(ended)),
-        fingerprint(json.dumps(now_offsets, sort_keys=True)),
+        digest_of(now_offsets),
         {str(i): [present(f) for f in names] for i, names in files.items()},
         _backlog(query, files),
+        inputs_of(now_offsets),
+        offsets_sum(location, batch_id),
+        log_digest.to_json(logs),
     )
     earlier = manifests.read_intent(checkpoint, batch_id)
     if earlier is not None:
@@ -96,11 +111,18 @@ def _check_row_files(
             source_files(item, files, query.plan.zone)
 
 
+def check_done(checkpoint: Checkpoint, done: Manifest) -> None:
+    """Refuse a batch that is committed when Spark runs it again with other input: that would be taken for done."""
+    check_repeated(checkpoint.location, done, offsets(checkpoint.location, done.batch))
+
+
 def worth_running(
     query: Query, checkpoint: Checkpoint, intent: Intent, base: Manifest | None, batch: Batch
 ) -> bool:
     """Whether anything can change: new input, a request, or bounds that follow the clock."""
     location = checkpoint.location
+    if (checkpoint.intents / f"{intent.batch:012d}.json").exists():
+        return True  # it was worth it once, and an intent that Spark commits must have a manifest
     now, before = offsets(location, intent.batch), offsets(location, intent.batch - 1)
     if now is None or before is None or now[:-1] != before[:-1]:
         return not (base is not None and base.final)
@@ -128,10 +150,14 @@ def _backlog(query: Query, files: dict[int, list[str]]) -> tuple[str, ...]:
 
 def _repeat(checkpoint: Checkpoint, earlier: Intent, fresh: Intent) -> Intent:
     """The earlier try's decisions, if the input is still the same."""
+    if earlier.base > fresh.base:
+        evidence = f"'intents/{fresh.batch:012d}.json' says that its batch began from it"
+        raise lost_manifest(checkpoint, earlier.base, evidence)
     if earlier.offsets != fresh.offsets or earlier.base != fresh.base:
         raise CheckpointError(
             "REPLAY_MISMATCH",
-            f"batch {fresh.batch} was tried before with other offsets or on another state",
+            f"batch {fresh.batch} was tried before with other offsets ('offsets/{fresh.batch}') "
+            "or on another state",
             hint="Spark's part of the checkpoint was changed: restore it from a backup",
             location=checkpoint.location,
         )
@@ -148,5 +174,5 @@ def _repeat(checkpoint: Checkpoint, earlier: Intent, fresh: Intent) -> Intent:
     return Intent(
         fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
         earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
-        earlier.backlog,
+        earlier.backlog, fresh.inputs, fresh.offsets_file, fresh.logs,
     )  # fmt: skip

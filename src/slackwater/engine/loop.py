@@ -3,7 +3,7 @@
 1. *Intent* (``intent``): what the batch depends on goes to disk; a retry repeats it.
 2. *Job*: one Spark job; tasks write state runs and output files and return descriptors.
 3. *Manifest*: one atomic commit. Before it nothing happened, after it everything did.
-4. *Publish*: output files move to where users see them; repeatable.
+4. *Publish*: output files move to where users see them; repeatable. A mark says that it begins, another that it is done.
 5. *Clean* (``cleaning``): what no manifest needs is removed.
 
 A batch that has a manifest runs no job: it is published again.
@@ -25,9 +25,15 @@ from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.cleaning import clean, sweep_leavings
 from slackwater.engine.clock import Clock, monotonic
+from slackwater.engine.evidence import (
+    begun_mark,
+    lost_manifest,
+    published_mark,
+    spark_committed,
+)
 from slackwater.engine.files import make_file, sync_dir
 from slackwater.engine.inputs import Input, source_files
-from slackwater.engine.intent import intended, worth_running
+from slackwater.engine.intent import check_done, intended, worth_running
 from slackwater.engine.job import run_job
 from slackwater.engine.ledgers import holds_of, regrouped
 from slackwater.engine.manifest import Intent, Manifest, OutputFile, Run
@@ -103,16 +109,18 @@ class Loop:
         with self._busy:
             done = manifests.last(self.checkpoint)
             if done is not None:
-                self._publish(done)
+                self._publish(done, again=True)
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """The steps of a batch."""
         done = manifests.read(self.checkpoint, batch_id)
         if done is not None:
-            self._publish(done)
+            check_done(self.checkpoint, done)
+            self._publish(done, again=True)
             self.last = done
             return
         base = manifests.last(self.checkpoint, before=batch_id)
+        self._check_last(base)
         started = monotonic()
         intent, has_rows, files = intended(
             self.query, self.checkpoint, batch_id, base, final=self.final
@@ -148,6 +156,13 @@ class Loop:
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint.root, result.progress, rights=self.checkpoint.rights)
         clean(self.checkpoint)
+
+    def _check_last(self, base: Manifest | None) -> None:
+        """A batch builds on the newest one that this loop knows."""
+        if self.last is not None and (base is None or base.batch < self.last.batch):
+            raise lost_manifest(
+                self.checkpoint, self.last.batch, "this query has read or written it"
+            )
 
     # ---- 2: job ----
     def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
@@ -254,6 +269,11 @@ class Loop:
             final=intent.final or ended,
             flushes=intent.flushes,
             offsets=intent.offsets,
+            inputs=intent.inputs,
+            offsets_file=intent.offsets_file,
+            logs=intent.logs,
+            query=self.query_id,
+            description=list(self.checkpoint.description or ()),
             ledgers=ledgers,
             holds={op: list(h) for op, h in holds.items()},
             tables={op: found for op, found in tables.items() if found},
@@ -277,18 +297,28 @@ class Loop:
                 sync_dir(sink.staged)
 
     # ---- 4: publish ----
-    def _publish(self, done: Manifest) -> None:
-        mark = self.checkpoint.published / f"{done.batch:012d}"
-        if mark.exists():
+    def _publish(self, done: Manifest, *, again: bool = False) -> None:
+        """``again``: an earlier try may have begun it, and the staged files have been lying on disk."""
+        mark = published_mark(self.checkpoint, done.batch)
+        if mark.exists() or (again and spark_committed(self.checkpoint, done.batch)):
             return
-        for name, files in done.outputs.items():
-            sink = self.query.sinks.get(name)
-            if sink is not None:
-                sink.publish(done.batch, files)
+        outputs = [
+            (self.query.sinks[name], files)
+            for name, files in done.outputs.items()
+            if name in self.query.sinks
+        ]
+        if again:
+            for sink, files in outputs:
+                sink.check(done.batch, files)
+        if any(f.name for _, files in outputs for f in files):
+            # Should the manifest get lost from here on, the batch must not be computed once more.
+            make_file(begun_mark(self.checkpoint, done.batch), self.checkpoint.rights)
+            sync_dir(self.checkpoint.published)
+            failpoints.hit("publish.begun")
+        for sink, files in outputs:
+            sink.publish(done.batch, files)
         failpoints.hit("publish.after")
         make_file(mark, self.checkpoint.rights)
         failpoints.hit("published.after")
-        for name, files in done.outputs.items():
-            sink = self.query.sinks.get(name)
-            if sink is not None:
-                sink.clean(files)
+        for sink, files in outputs:
+            sink.clean(files)

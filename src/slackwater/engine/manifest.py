@@ -9,18 +9,22 @@ that every Spark batch has one (a batch in which nothing could change leaves non
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from slackwater.engine import failpoints
 from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.files import seal, unseal, write_new, write_replace
+from slackwater.engine.files import damaged, seal, unseal, write_new, write_replace
 from slackwater.errors import CheckpointError
 
 FORMAT = 1
 
 PLAIN_NAMES, PREFIXED_NAMES = 1, 2
 """Kinds of runs. In those of the first kind, columns of ours beside users' columns have no prefix (`model.names`)."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,27 @@ class Run:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """One file a task wrote for an output, under its staging name."""
+    """One file a task wrote for an output, under its staging name.
+
+    ``crc``: the checksum of its bytes; None if an older version wrote it.
+    """
 
     name: str
     rows: int
     bytes: int
     partition: str = ""
+    crc: int | None = None
 
 
 @dataclass
 class Manifest:
-    """State of the query after ``batch``; see the module's text."""
+    """State of the query after ``batch``; see the module's text.
+
+    What it relies on besides its runs: ``query`` and ``description`` say which query it is of (its id; version and
+    checksum of ``query.json``). ``offsets``, ``inputs``, ``offsets_file`` and ``logs`` say how far Spark's logs had come
+    (digests of the offsets of the batch and of those without the heartbeat's, checksum of their file, digests of the log of
+    each source). Manifests of older versions lack some of them.
+    """
 
     batch: int
     epoch: int
@@ -81,6 +95,11 @@ class Manifest:
     ledgers: dict[str, list[Any]] = field(default_factory=dict)
     holds: dict[str, list[int]] = field(default_factory=dict)
     tables: dict[str, list[Run]] = field(default_factory=dict)
+    query: str = ""
+    description: list[int] = field(default_factory=list)
+    inputs: str = ""
+    offsets_file: int | None = None
+    logs: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -113,7 +132,10 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Intent:
-    """What a batch depends on: a retry repeats it. ``base`` is the batch whose manifest it starts from."""
+    """What a batch depends on: a retry repeats it. ``base`` is the batch whose manifest it starts from.
+
+    ``inputs``, ``offsets_file`` and ``logs`` are those of `Manifest`.
+    """
 
     batch: int
     epoch: int
@@ -127,6 +149,9 @@ class Intent:
     offsets: str
     files: dict[str, list[Any]]
     backlog: tuple[str, ...] = ()
+    inputs: str = ""
+    offsets_file: int | None = None
+    logs: dict[str, Any] = field(default_factory=dict)
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
@@ -140,7 +165,8 @@ def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    write_replace(path, seal({"format": FORMAT, **asdict(intent)}), checkpoint.rights)
+    data = seal({"format": FORMAT, **asdict(intent)}, kind="intent")
+    write_replace(path, data, checkpoint.rights)
 
 
 def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
@@ -148,17 +174,36 @@ def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
     path = checkpoint.intents / f"{batch:012d}.json"
     if not path.exists():
         return None
-    document = unseal(path, what="intent")
+    return _of_batch(path, "intent", batch, _intent)
+
+
+def _intent(document: dict[str, Any]) -> Intent:
     document.pop("format")
     document["ended"] = tuple(document["ended"])
     document["backlog"] = tuple(document["backlog"])
     return Intent(**document)
 
 
+def _of_batch(path: Path, kind: str, batch: int, made: Callable[[dict[str, Any]], T]) -> T:
+    """What a sealed file says of its batch. A file that was written for another batch, or as another kind, is refused."""
+    document = unseal(path, what=kind, kind=kind)
+    if document.get("batch") != batch:
+        raise damaged(path, kind, f"it was written for batch {document.get('batch')}")
+    try:
+        return made(document)
+    except (KeyError, TypeError) as error:
+        raise damaged(path, kind, f"it is no {kind} ({error})") from error
+
+
+def intended(checkpoint: Checkpoint) -> list[int]:
+    """Ids of all batches with an intent, rising."""
+    return sorted(int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json"))
+
+
 def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
     """Commit a batch: after this call it has happened, before it had not."""
     checkpoint.check_epoch()
-    data = seal(manifest.to_json())
+    data = seal(manifest.to_json(), kind="manifest")
     failpoints.hit("manifest.before")
     try:
         path = checkpoint.manifests / f"{manifest.batch:012d}.json"
@@ -178,7 +223,7 @@ def read(checkpoint: Checkpoint, batch: int) -> Manifest | None:
     path = checkpoint.manifests / f"{batch:012d}.json"
     if not path.exists():
         return None
-    return Manifest.from_json(unseal(path, what="manifest"))
+    return _of_batch(path, "manifest", batch, Manifest.from_json)
 
 
 def committed(checkpoint: Checkpoint) -> list[int]:

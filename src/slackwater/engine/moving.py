@@ -17,7 +17,7 @@ from typing import Any
 from slackwater.engine import failpoints
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.files import checksum, seal, sync_dir, unseal, write_replace
+from slackwater.engine.files import checksum, lost_file, seal, sync_dir, unseal, write_replace
 from slackwater.errors import CheckpointError
 from slackwater.sources.file_log import identity
 from slackwater.sources.log_paths import log_files, moved_log, readable, strays
@@ -59,7 +59,7 @@ def take(checkpoint: Checkpoint, moves: Sequence[Move]) -> None:
     document = {
         "format": FORMAT, "moves": [asdict(m) for m in moves], "files": [asdict(s) for s in staged],
     }  # fmt: skip
-    write_replace(folder / _DESCRIPTION, seal(document), checkpoint.rights)
+    write_replace(folder / _DESCRIPTION, seal(document, kind="move"), checkpoint.rights)
     failpoints.hit("move.staged")
     os.rename(folder, checkpoint.root / "moving")
     sync_dir(checkpoint.root)
@@ -72,7 +72,7 @@ def resume(checkpoint: Checkpoint) -> None:
     shutil.rmtree(checkpoint.root / "moving.tmp", ignore_errors=True)
     folder = checkpoint.root / "moving"
     if (folder / _DESCRIPTION).exists():
-        document = unseal(folder / _DESCRIPTION, what="move of a source directory")
+        document = unseal(folder / _DESCRIPTION, what="move of a source directory", kind="move")
         for number, item in enumerate(document["files"]):
             _put(checkpoint, folder / str(number), _Staged(**item))
         for parent in {Path(item["path"]).parent for item in document["files"]}:
@@ -81,6 +81,10 @@ def resume(checkpoint: Checkpoint) -> None:
         moves = [Move(**{**m, "inputs": tuple(m["inputs"])}) for m in document["moves"]]
         _describe(checkpoint, moves)
         (folder / _DESCRIPTION).unlink()
+    elif folder.is_dir() and any(folder.iterdir()):
+        # The last step removes it when all other files have gone to their places.
+        evidence = "files of a source directory that is being moved wait for it"
+        raise lost_file(folder / _DESCRIPTION, "move of a source directory,", evidence)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -122,13 +126,13 @@ def _rewritten(checkpoint: Checkpoint, moves: Sequence[Move]) -> Iterator[tuple[
             if fresh is not None:
                 yield path, fresh.encode()
     for path in sorted(checkpoint.intents.glob("[0-9]*.json")):
-        document = unseal(path, what="intent")
+        document = unseal(path, what="intent", kind="intent")
         files = {k: list(v) for k, v in document["files"].items()}
         for move in moves:
             for index in (str(i) for i in move.inputs if str(i) in files):
                 files[index] = [_moved_identity(f, move) for f in files[index]]
         if files != document["files"]:
-            yield path, seal({**document, "files": files})
+            yield path, seal({**document, "files": files}, kind="intent")
 
 
 def _moved_identity(found: list[Any], move: Move) -> list[Any]:

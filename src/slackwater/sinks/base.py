@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.files import damaged, file_checksum
 from slackwater.engine.manifest import OutputFile
 from slackwater.engine.reserved import check_twice
 from slackwater.errors import AnalysisError, CheckpointError, SetupError
@@ -51,6 +52,12 @@ class Sink(ABC):
     def staged(self) -> Path:
         """The directory of staged files."""
         return self.checkpoint.outputs / self.name / "staged"
+
+    def check(self, batch: int, files: Sequence[OutputFile]) -> None:
+        """Refuse staged files that are not what their tasks wrote, before the first one is published."""
+        for file in files:
+            if file.name:
+                check_file(self.staged / file.name, file)
 
     @abstractmethod
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
@@ -157,6 +164,17 @@ def text_columns(field: Field) -> list[str]:
     if not field.type.startswith("struct<"):
         return [field.name]
     return [f"{field.name}_{name}" for name, _ in fields_of_struct(field.type)]
+
+
+def check_file(path: Path, file: OutputFile) -> None:
+    """Compare a staged file with what its task wrote; length alone if an older version did."""
+    try:
+        size, crc = file_checksum(path)
+    except FileNotFoundError:
+        raise lost(path) from None
+    if size != file.bytes or file.crc not in (None, crc):
+        reason = f"{size} bytes where {file.bytes} were written, or another checksum"
+        raise damaged(path, "output file", reason)
 
 
 def make_folder(folder: Path) -> None:

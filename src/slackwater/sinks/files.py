@@ -24,7 +24,7 @@ from slackwater.engine.task_errors import written_by_spark
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
-from slackwater.sinks.base import Sink, lost, make_folder
+from slackwater.sinks.base import Sink, check_file, lost, make_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,10 +64,17 @@ class ParquetSink(Sink):
             pq.write_table(arrow_schema(self.fields).empty_table(), temp, store_schema=False)
             os.replace(temp, target)
 
+    def check(self, batch: int, files: Sequence[OutputFile]) -> None:
+        for file in files:
+            check_moved(self.staged / file.name, self._folder(file) / file.name, file)
+
+    def _folder(self, file: OutputFile) -> Path:
+        return self.path / file.partition if file.partition else self.path
+
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         folders = set()
         for file in files:
-            folder = self.path / file.partition if file.partition else self.path
+            folder = self._folder(file)
             with room_for(f"output file '{file.name}'", self.path, file.bytes):
                 folder.mkdir(parents=True, exist_ok=True)
                 failpoints.hit("publish.rename")
@@ -112,11 +119,20 @@ class TextSink(Sink):
         super().open(spark, checkpoint, query_id)
         make_folder(self.path / "_slackwater")
 
+    def check(self, batch: int, files: Sequence[OutputFile]) -> None:
+        if not self._done(batch).exists():
+            super().check(batch, files)
+
+    def _stem(self, batch: int) -> str:
+        return f"part-b{batch:08d}-{self.query_id[:8]}-{self.name}"
+
+    def _done(self, batch: int) -> Path:
+        return self.path / "_slackwater" / f"{self._stem(batch)}.done"
+
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         if not files:
             return
-        stem = f"part-b{batch:08d}-{self.query_id[:8]}-{self.name}"
-        done = self.path / "_slackwater" / f"{stem}.done"
+        stem, done = self._stem(batch), self._done(batch)
         if done.exists():
             return
         hidden = self.path / "_slackwater" / stem
@@ -162,6 +178,12 @@ class TextSink(Sink):
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "path": str(self.path)}
+
+
+def check_moved(source: Path, target: Path, file: OutputFile) -> None:
+    """Compare a file with what its task wrote, where it is: in staging, or moved by an earlier try."""
+    moved = target.exists() and not source.exists()
+    check_file(target if moved else source, file)
 
 
 def move(source: Path, target: Path) -> None:

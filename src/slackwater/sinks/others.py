@@ -10,15 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine import failpoints
+from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Staging
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.evidence import published_mark
 from slackwater.engine.files import make_folders
 from slackwater.engine.manifest import OutputFile
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
-from slackwater.sinks.files import move
+from slackwater.sinks.files import check_moved, move
+from slackwater.sinks.kept_files import KeptFiles
 from slackwater.sources.exact_paths import spark_path
 
 if TYPE_CHECKING:
@@ -39,7 +42,23 @@ class MemorySink(Sink):
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
         make_folders(self.data, checkpoint.rights)
+        self._check_kept()
         self._view()
+
+    def _check_kept(self) -> None:
+        batches = manifests.committed(self.checkpoint)
+        stored = [m for b in batches if (m := manifests.read(self.checkpoint, b)) is not None]
+        publishing = [
+            f.name
+            for m in stored[-1:]
+            if not published_mark(self.checkpoint, m.batch).exists()
+            for f in m.outputs.get(self.name, [])
+        ]
+        KeptFiles(self.data, self.checkpoint.rights).check(stored, publishing)
+
+    def check(self, batch: int, files: Sequence[OutputFile]) -> None:
+        for file in files:
+            check_moved(self.staged / file.name, self.data / file.name, file)
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         for file in files:
@@ -47,6 +66,7 @@ class MemorySink(Sink):
                 failpoints.hit("disk.publish")
                 move(self.staged / file.name, self.data / file.name)
         if files:
+            KeptFiles(self.data, self.checkpoint.rights).add(files)
             self._view()
 
     def clean(self, files: Sequence[OutputFile]) -> None:

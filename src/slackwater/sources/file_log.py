@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from slackwater.engine.files import damaged, lost_file
 from slackwater.errors import CheckpointError
+
+COMPACT = ".compact"
 
 
 def offsets(location: Path, batch: int) -> list[Any] | None:
     """Spark's offset of each source at the end of a batch, or None if they cannot be read."""
     path = location / "offsets" / str(batch)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = log_lines(path, "Spark's offsets,")
     except FileNotFoundError:
         return None
-    if not lines or lines[0] != "v1":
+    if lines[0] != "v1":
         return None
-    return [None if line == "-" else json.loads(line) for line in lines[2:]]
+    try:
+        return [None if line == "-" else json.loads(line) for line in lines[1:]][1:]
+    except ValueError as error:
+        raise damaged(path, "Spark's offsets,", f"a line is no offset ({error})") from error
 
 
 def new_files(location: Path, source: int, batch: int) -> list[str]:
@@ -35,7 +42,7 @@ def new_files(location: Path, source: int, batch: int) -> list[str]:
     folder = location / "sources" / str(source)
     found: dict[str, None] = {}
     for entry in range(start + 1, end + 1):
-        for item in _entries(folder, entry):
+        for item in entries(folder, entry):
             found[local_file(item["path"])] = None
     return list(found)
 
@@ -43,18 +50,25 @@ def new_files(location: Path, source: int, batch: int) -> list[str]:
 def row_files(location: Path, source: int, batch: int) -> list[str]:
     """Paths of the files that Spark reads as rows of a batch; none if the source is not one of files."""
     ends = [offsets(location, b) for b in (batch - 1, batch)]
-    numbers = [_file_offset(e, source) for e in ends]
+    values = [e[source] if e is not None and source < len(e) else None for e in ends]
+    start, end = (log_offset(value) for value in values)
     folder = location / "sources" / str(source)
-    if numbers[1] is None or not folder.is_dir():
+    if end is None or not folder.is_dir():
         return []
-    first = -1 if numbers[0] is None else numbers[0]
-    items = [i for entry in range(first + 1, numbers[1] + 1) for i in _entries(folder, entry)]
-    return [local_file(i["path"]) for i in items if "path" in i]
+    first = 0 if start is None else start + 1
+    return [local_file(i["path"]) for n in range(first, end + 1) for i in entries(folder, n)]
 
 
-def _file_offset(values: list[Any] | None, source: int) -> int | None:
-    value = values[source] if values is not None and source < len(values) else None
-    return int(value["logOffset"]) if isinstance(value, dict) and "logOffset" in value else None
+def log_lines(path: Path, what: str) -> list[str]:
+    """The lines of a file of one of Spark's logs; the first is the version of its format."""
+    try:
+        # Not splitlines: a name may have a letter that Unicode takes for the end of a line.
+        lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise damaged(path, what, f"it is no text ({error})") from error
+    if not re.fullmatch(r"v[0-9]+", lines[0]):
+        raise damaged(path, what, "its first line is no version")
+    return lines
 
 
 def identity(path: str) -> list[Any]:
@@ -88,22 +102,69 @@ def _log_offset(values: list[Any] | None, source: int) -> int:
     return -1 if value is None else int(value["logOffset"])
 
 
-def _entries(folder: Path, number: int) -> list[dict[str, Any]]:
-    plain, compact = folder / str(number), folder / f"{number}.compact"
-    path = plain if plain.exists() else compact
-    if not path.exists():
-        # Old entries are deleted once a later compact file holds them.
-        later = sorted(
-            (p for p in folder.glob("*.compact") if int(p.stem) >= number),
-            key=lambda p: int(p.stem),
-        )
-        if not later:
-            return []
-        path = later[0]
-    # Not splitlines: a name may have a letter that Unicode takes for the end of a line.
-    lines = path.read_text(encoding="utf-8").split("\n")
-    items = [json.loads(line) for line in lines[1:] if line]
-    return [i for i in items if i.get("batchId", number) == number]
+def log_offset(value: Any) -> int | None:
+    """How many entries of its log a file source had used; None if the offset is that of another source."""
+    number = value.get("logOffset") if isinstance(value, dict) else None
+    return number if isinstance(number, int) else None
+
+
+def entries(folder: Path, number: int) -> list[dict[str, Any]]:
+    """The files of one entry of a file source's log. Each entry has some, so one that is nowhere is lost."""
+    path = entry_file(folder, number)
+    if path is None:
+        raise lost_entry(folder, number, number)
+    return [i for i in items(path) if i.get("batchId", number) == number]
+
+
+def entry_file(folder: Path, number: int) -> Path | None:
+    """The file that holds an entry."""
+    for path in (folder / str(number), folder / f"{number}{COMPACT}"):
+        if path.exists():
+            return path
+    # Old entries are deleted once a later compact file holds them.
+    later = sorted(
+        (p for p in folder.glob(f"[0-9]*{COMPACT}") if int(p.stem) >= number),
+        key=lambda p: int(p.stem),
+    )
+    return later[0] if later else None
+
+
+def numbers(folder: Path) -> list[int]:
+    """Of the entries that have a file, compact or not, rising."""
+    found = folder.iterdir() if folder.is_dir() else iter(())
+    names = {p.name.removesuffix(COMPACT) for p in found}
+    return sorted(int(n) for n in names if n.isdigit())
+
+
+def lost_entry(folder: Path, number: int, end: int) -> CheckpointError:
+    """The error of an entry that nobody finds, of a log that Spark has used up to entry ``end``.
+
+    It is the first one that is missing: if it was in a compact file, that was the one before the next that is there.
+    """
+    above = [n for n in numbers(folder) if n > number]
+    lost = min(above) - 1 if above else max(number, end)
+    other = f"'{folder.parent.name}/{folder.name}/{lost}{COMPACT}'"
+    evidence = f"Spark has used it (it was this file or {other})"
+    return lost_file(folder / str(lost), f"log of source {folder.name},", evidence)
+
+
+def last_item(folder: Path, number: int) -> dict[str, Any]:
+    """The last file of an entry."""
+    path = entry_file(folder, number)
+    if path is not None and path.name.removesuffix(COMPACT) == str(number):
+        return items(path, last=True)[-1]  # a compact file ends with its own entry
+    return entries(folder, number)[-1]
+
+
+def items(path: Path, *, last: bool = False) -> list[dict[str, Any]]:
+    """All lines of a file of a file source's log, or the last one."""
+    what = f"log of source {path.parent.name},"
+    lines = log_lines(path, what)
+    try:
+        wanted = lines[1:][-1:] if last else lines[1:]
+        return [{"path": i["path"], **i} for i in map(json.loads, wanted)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise damaged(path, what, f"a line names no file ({error})") from error
 
 
 def local_file(uri: str) -> str:

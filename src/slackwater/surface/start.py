@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import Clock, NoClock, SystemClock
@@ -20,6 +19,7 @@ from slackwater.engine.loop import Loop, Query
 from slackwater.engine.moving import resume
 from slackwater.engine.plan import Output, Plan, build, renumber
 from slackwater.engine.quality import check as check_quality
+from slackwater.engine.recovery import recovered
 from slackwater.engine.session_settings import agreed, check_same, current
 from slackwater.engine.sharing import share
 from slackwater.engine.spark_logs import quick_logs
@@ -155,7 +155,7 @@ class _Group:
         writers, merged = list(self.writers.values()), self.options
         spark = writers[0]._stream._spark
         resume(checkpoint)
-        last = manifests.last(checkpoint)
+        last = recovered(checkpoint)
         plan = settled(plan, _window_plan(merged), stored_plans(checkpoint), last)
         plan = share(plan, stored_stores(checkpoint), last, wanted=_shares(merged, self.settings))
         query_id = open_query(checkpoint, plan, last)
