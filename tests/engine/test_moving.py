@@ -319,14 +319,24 @@ def test_two_sources_move_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     place.checkpoint.release()
 
 
-def test_a_lost_description_of_a_move_leaves_no_half(place: Place):
-    """A folder without its description is what a finished move leaves when it dies while it tidies up."""
+def test_a_finished_move_that_dies_while_it_tidies_up_is_finished(place: Place):
+    place.start(place.old)
+    folder = place.checkpoint.root / "moving"
+    folder.mkdir()
+    place.start(place.old)
+    assert not folder.exists() and place.speaks_of(place.old)
+
+
+def test_a_lost_description_of_a_move_is_named(place: Place):
+    """Files that wait without it are no state that a crash leaves: some may be in their places already."""
     place.start(place.old)
     folder = place.checkpoint.root / "moving"
     folder.mkdir()
     (folder / "0").write_bytes(seal(asdict(Directory("x"))))
-    place.start(place.old)
-    assert not folder.exists() and place.speaks_of(place.old)
+    with pytest.raises(CheckpointError, match=r"moving/move\.json") as error:
+        place.start(place.old)
+    assert error.value.condition == "LOST_FILE"
+    assert (folder / "0").exists()
 
 
 def test_paths_are_local_and_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
