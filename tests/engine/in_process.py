@@ -15,6 +15,7 @@ from slackwater.engine import loop as loops
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import ManualClock
+from slackwater.engine.control import request_flush
 from slackwater.engine.fused import fusible
 from slackwater.engine.group_task import group_task
 from slackwater.engine.inputs import SplitInput
@@ -121,7 +122,7 @@ class Engine:
             names.append(str(path))
         self.batches.append(names)
         if flush:
-            (self.checkpoint.control / f"flush-{number + 1:06d}").touch()
+            request_flush(self.checkpoint)
         self.loop.final = final
         before = len(self.loop.records)
         self.loop.run(None, number)  # type: ignore[arg-type]

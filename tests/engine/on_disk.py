@@ -25,10 +25,10 @@ from slackwater.engine import loop as loops
 from slackwater.engine.batch import Settings
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import ManualClock
+from slackwater.engine.control import request_flush
 from slackwater.engine.inputs import SplitInput
 from slackwater.engine.loop import Loop, Query
 from slackwater.engine.plan import Plan
-from slackwater.engine.requests import send_flush
 from slackwater.kernels import join_blocks
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
@@ -88,7 +88,7 @@ class Place:
         try:
             loop = self._opened(checkpoint, plan or self.plan)
             if flush:
-                send_flush(checkpoint)
+                request_flush(checkpoint)
             end = len(self.files) + 1 if until is None else until
             for batch in range(self._next(), end):
                 self._log(batch)

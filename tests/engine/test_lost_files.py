@@ -11,10 +11,10 @@ import pytest
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.control import request_flush, requested_flushes
 from slackwater.engine.files import seal, unseal
 from slackwater.engine.manifest import Intent, Manifest
 from slackwater.engine.plan import build
-from slackwater.engine.requests import newest_flush, send_flush
 from slackwater.errors import CheckpointError
 from tests.engine import test_low_table as low_tables
 from tests.engine.on_disk import Place, no_spark, write_inputs
@@ -209,19 +209,21 @@ def test_two_drivers_with_one_number_are_two(tmp_path: Path) -> None:
 def test_numbers_of_requests_are_never_used_twice(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     checkpoint.acquire()
-    assert [send_flush(checkpoint) for _ in range(3)] == [1, 2, 3]
+    assert [request_flush(checkpoint) for _ in range(3)] == [1, 2, 3]
     (checkpoint.control / "flush-000001").unlink()
-    assert send_flush(checkpoint) == 4
+    assert request_flush(checkpoint) == 4
     taken = Manifest(0, checkpoint.epoch, 0, 1, {}, {}, {}, {}, flushes=4)
     manifests.commit(checkpoint, taken)
     for path in checkpoint.control.iterdir():
         path.unlink()
-    assert newest_flush(checkpoint, taken) == 4, "no flush that nobody asked for"
+    assert requested_flushes(checkpoint, taken) == 4, "no flush that nobody asked for"
     intent = Intent(1, checkpoint.epoch, 0, 1, None, 1, False, 6, (), "", {})
     manifests.write_intent(checkpoint, intent)
-    assert send_flush(checkpoint) == 7
+    assert request_flush(checkpoint) == 7
     (checkpoint.control / "flush-000007").unlink()
-    assert newest_flush(checkpoint, taken) == 4, "a request that no intent has taken was not sent"
+    assert requested_flushes(checkpoint, taken) == 4, (
+        "a request that no intent has taken was not sent"
+    )
     checkpoint.release()
 
 

@@ -11,6 +11,7 @@ from slackwater.engine import failpoints
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import wall_micros
+from slackwater.engine.control import remove_done
 from slackwater.engine.evidence import begun_mark, published_mark
 from slackwater.engine.manifest import Manifest
 from slackwater.engine.runs import sweep
@@ -20,8 +21,9 @@ KEEP_MANIFESTS = 5
 YOUNG_MICROS = 600_000_000
 
 
-def clean(checkpoint: Checkpoint) -> None:
-    """Drop manifests beyond the newest few, and the runs that only they named."""
+def clean(checkpoint: Checkpoint, done: Manifest) -> None:
+    """Drop manifests beyond the newest few, and the runs that only they named. ``done`` is the newest."""
+    remove_done(checkpoint, done)
     ids = manifests.committed(checkpoint)
     old, kept = ids[:-KEEP_MANIFESTS], ids[-KEEP_MANIFESTS:]
     if not old:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from slackwater.engine import manifest as manifests
 from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import monotonic, sleep
+from slackwater.engine.control import request_flush
 from slackwater.engine.loop import Loop
-from slackwater.engine.requests import send_flush
 from slackwater.errors import AnalysisError, ExecutionError
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class StreamingQuery:
         self._changing = threading.Lock()
         self._changed = threading.Event()
         self._error: BaseException | None = None
+        self._flushes = 0
         self._stopped = False
         self._done = threading.Event()
         finished = loop.last is not None and loop.last.final
@@ -269,7 +270,7 @@ class StreamingQuery:
 
         Rows that come later for these windows are late.
         """
-        number = send_flush(self._checkpoint)
+        number = self._flushes = request_flush(self._checkpoint, self._flushes)
         started = monotonic()
         while self.isActive:
             last = manifests.last(self._checkpoint)

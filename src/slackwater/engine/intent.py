@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch
 from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.control import requested_flushes
 from slackwater.engine.evidence import lost_manifest
 from slackwater.engine.inputs import SplitInput, source_files, split_inputs
 from slackwater.engine.ledgers import owes
@@ -23,7 +24,6 @@ from slackwater.engine.log_checks import (
 )
 from slackwater.engine.manifest import Intent, Manifest
 from slackwater.engine.progress_step import new_progress
-from slackwater.engine.requests import newest_flush
 from slackwater.errors import CheckpointError
 from slackwater.sources import log_digest
 from slackwater.sources.exact_paths import check_names
@@ -54,9 +54,9 @@ def intended(
         or before is None
         or any(now_offsets[i] != before[i] for i in row_inputs)
     )
-    flushes = newest_flush(checkpoint, base)
     known = log_digest.from_json(base.logs if base is not None else {})
     logs = log_digest.logs_at(location, now_offsets or [], known)
+    flushes = requested_flushes(checkpoint, base)
     quiet = {i for i in range(len(query.inputs))
              if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
     ordinal = 0 if base is None else base.ordinal + 1

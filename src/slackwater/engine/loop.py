@@ -155,7 +155,7 @@ class Loop:
         self.last = result
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint.root, result.progress, rights=self.checkpoint.rights)
-        clean(self.checkpoint)
+        clean(self.checkpoint, result)
 
     def _check_last(self, base: Manifest | None) -> None:
         """A batch builds on the newest one that this loop knows."""

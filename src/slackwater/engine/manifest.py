@@ -200,6 +200,12 @@ def intended(checkpoint: Checkpoint) -> list[int]:
     return sorted(int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json"))
 
 
+def newest_intent(checkpoint: Checkpoint) -> Intent | None:
+    """The intent of the newest batch that has one, or None."""
+    batches = intended(checkpoint)
+    return read_intent(checkpoint, batches[-1]) if batches else None
+
+
 def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
     """Commit a batch: after this call it has happened, before it had not."""
     checkpoint.check_epoch()
