@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +23,8 @@ from slackwater.engine.program import Arrival
 from slackwater.kernels import join_spill
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger, narrowed, united
+from slackwater.kernels.join_ledger import Ledger
+from slackwater.kernels.join_regroup import regrouped
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
 from slackwater.semantics.join_memory import Policy
@@ -37,8 +37,9 @@ def is_spilled(operator: Operator) -> bool:
 
 def regroup(ledgers: Sequence[Any], count: int) -> list[Any]:
     """The ledgers of the groups for another number of groups, without touching a file."""
-    whole = reduce(united, [Ledger.from_json(ledger) for ledger in ledgers])
-    return [narrowed(whole, bucket_range(g, count)).to_json() for g in range(count)]
+    before = len(ledgers)
+    parts = [(bucket_range(g, before), Ledger.from_json(known)) for g, known in enumerate(ledgers)]
+    return [regrouped(parts, bucket_range(g, count)).to_json() for g in range(count)]
 
 
 def owes(ledger: Any) -> bool:

@@ -101,15 +101,36 @@ def regroup(groups: Sequence[Sequence[Run]], count: int) -> list[list[Run]]:
     """The same state for another number of groups, without touching a file.
 
     Each group's entry is narrowed to the buckets it owns: a piece of a file belongs to one group only, so
-    that one group may rewrite its piece while another still reads its own.
+    that one group may rewrite its piece while another still reads its own. Pieces that meet again are one entry.
     """
     if len(groups) == count:
         return [list(g) for g in groups]
     pieces = [r for g in groups for r in g]
     return [
-        [_narrow(r, bucket_range(g, count)) for r in pieces if overlaps(r, bucket_range(g, count))]
+        _united(
+            [
+                _narrow(r, bucket_range(g, count))
+                for r in pieces
+                if overlaps(r, bucket_range(g, count))
+            ]
+        )
         for g in range(count)
     ]
+
+
+def _united(pieces: Sequence[Run]) -> list[Run]:
+    """The pieces, those of one file that lie side by side as one. What lies between two is no longer theirs."""
+    done: dict[str, list[Run]] = {}
+    for piece in sorted(pieces, key=lambda r: r.buckets):
+        same = done.setdefault(piece.name, [])
+        if same and same[-1] == replace(piece, buckets=same[-1].buckets) and (
+            same[-1].buckets[1] >= piece.buckets[0]
+        ):  # fmt: skip
+            same[-1] = replace(piece, buckets=(same[-1].buckets[0], piece.buckets[1]))
+        else:
+            same.append(piece)
+    names = dict.fromkeys(r.name for r in pieces)
+    return [r for name in names for r in done[name]]
 
 
 def _narrow(run: Run, buckets: tuple[int, int]) -> Run:

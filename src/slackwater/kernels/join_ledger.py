@@ -6,14 +6,17 @@ The rows are in block files; here is which blocks live, where, who resides in me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from slackwater.errors import CheckpointError
+from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.join_blocks import Located
-from slackwater.semantics.join_memory import Block, Debt, owes
+from slackwater.semantics.join_memory import Block, Debt, Marked, owes
 
-VERSION = 2
+VERSION = 3
+READABLE = (2, 3)
+"""Version 2 has one place of marks per block, or null, and does not know the buckets of a block's rows."""
 
 
 @dataclass
@@ -33,7 +36,7 @@ class Ledger:
     def runs(self) -> set[str]:
         """The names of all files that are still needed."""
         return {b.run for bs in self.blocks for b in bs if b.run} | {
-            b.marks[0] for bs in self.blocks for b in bs if b.marks
+            m.run for bs in self.blocks for b in bs for m in b.marks
         }
 
     def owing(self, side: int, number: int) -> bool:
@@ -46,7 +49,7 @@ class Ledger:
             b
             for bs in self.blocks
             for b in bs
-            if b.run == run or (b.marks is not None and b.marks[0] == run)
+            if b.run == run or any(m.run == run for m in b.marks)
         ]
         return min(b.low for b in mine), max(b.high for b in mine)
 
@@ -60,7 +63,7 @@ class Ledger:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Ledger:
         """The ledger of a document that `to_json` made."""
-        if document.get("version") != VERSION:
+        if document.get("version") not in READABLE:
             raise CheckpointError(
                 "JOIN_STATE_VERSION",
                 f"the join's state has version {document.get('version')!r}, expected {VERSION}",
@@ -81,50 +84,16 @@ def _packed(block: Block) -> list[Any]:
 
 
 def _unpacked(values: Sequence[Any]) -> Block:
-    block: Any = Block
-    made: Block = block(*(tuple(v) if isinstance(v, list) else v for v in values))
-    return made
+    named = dict(zip(_FIELDS, values))
+    buckets = named["buckets"]
+    named["buckets"] = None if buckets is None else tuple(buckets)
+    marks = named["marks"] or []
+    if marks and isinstance(marks[0], str):  # version 2
+        marks = [[*marks, *(named["buckets"] or (0, BUCKETS))]]
+    named["marks"] = tuple(Marked(*m) for m in marks)
+    return Block(**named)
 
 
 def place_of(block: Block) -> Located:
     """Where a block is stored."""
     return Located(block.run, block.offset, block.length, block.crc)
-
-
-def narrowed(ledger: Ledger, buckets: tuple[int, int]) -> Ledger:
-    """The part of a group's state that lies in the buckets [first, end), without touching a file."""
-    copy = Ledger.from_json(ledger.to_json())
-    first, end = buckets
-    for block in (b for bs in copy.blocks for b in bs):
-        a, b = block.buckets or buckets
-        block.buckets = (max(a, first), max(a, first, min(b, end)))
-    return copy
-
-
-def united(a: Ledger, b: Ledger) -> Ledger:
-    """The state of two groups as that of one.
-
-    Keys of one never occur in the other, so the blocks of one need not meet those of the other. The numbers of
-    ``b`` are moved behind those of ``a``, and its debts with them: no debt of either comes to need a block of the other.
-    """
-    a, b = Ledger.from_json(a.to_json()), Ledger.from_json(b.to_json())
-    for side in (0, 1):
-        own, other = a.numbers[side], a.numbers[1 - side]
-        a.blocks[side] += [replace(x, number=x.number + own) for x in b.blocks[side]]
-        a.debts[side] += [
-            replace(
-                d,
-                first=d.first + own,
-                end=d.end + own,
-                upto=d.upto + other,
-                skip=[n + other for n in d.skip],
-                done=d.done + other,
-                floor_upto=d.floor_upto + other,
-            )
-            for d in b.debts[side]
-        ]
-    a.numbers = [x + y for x, y in zip(a.numbers, b.numbers)]
-    a.frequency = [x + y for x, y in zip(a.frequency, b.frequency)]
-    a.paid = [x + y for x, y in zip(a.paid, b.paid)]
-    a.last_pass = min(a.last_pass, b.last_pass)
-    return a

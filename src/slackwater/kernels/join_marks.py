@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.kernels.band_join import Ints
+from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.join_blocks import BlockStore, Located
 from slackwater.kernels.join_probe import Flags
-from slackwater.semantics.join_memory import Block
+from slackwater.semantics.join_memory import Block, Marked
 
 SCHEMA = pa.schema([("bits", pa.uint8())])
 
@@ -72,11 +73,13 @@ class Marks:
             block, flags = self._held[number]
             bits: npt.NDArray[np.uint8] = np.packbits(flags)
             at = self._store.append(self._kind, pa.table([bits], schema=SCHEMA))
-            block.marks = (at.run, at.offset, at.length, at.crc)
+            block.marks = (Marked(*at, *(block.buckets or (0, BUCKETS))),)
         self._changed.clear()
 
     def _read(self, block: Block) -> Flags:
-        if block.marks is None:
-            return np.zeros(block.rows, dtype=np.bool_)
-        bits = self._store.read(Located(*block.marks), SCHEMA).column("bits").to_numpy()
-        return np.unpackbits(bits, count=block.rows).astype(np.bool_)
+        flags = np.zeros(block.rows, dtype=np.bool_)
+        # Several places: pieces of the block were in several groups, and each marked rows of its own.
+        for mark in block.marks:
+            bits = self._store.read(Located(*mark[:4]), SCHEMA).column("bits").to_numpy()
+            flags |= np.unpackbits(bits, count=block.rows).astype(np.bool_)
+        return flags

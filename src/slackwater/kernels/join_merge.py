@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from slackwater.kernels.join import TIME
 from slackwater.kernels.join_chunks import split
 from slackwater.kernels.join_marks import Marks
+from slackwater.kernels.join_probe import present_in
 from slackwater.kernels.join_residence import Residence
 from slackwater.model.names import ours
 from slackwater.semantics.join_memory import Block, Rules
@@ -76,6 +77,7 @@ def _merge(
         times = pc.min_max(table.column(TIME))
         low, high = times["min"].as_py(), times["max"].as_py()
         block = Block(old.number, low, high, table.num_rows, table.nbytes, old.place, worth)
+        block.present = present_in(table)
         at = house.store.append(f"merged{side}n{group[0].number}", table)
         block.run, block.offset, block.length, block.crc = at
         made.append((block, piece))

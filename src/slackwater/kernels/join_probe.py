@@ -19,6 +19,7 @@ from slackwater.kernels.buckets import flat, hash_of
 from slackwater.kernels.join import BUCKET, TIME, JoinSpec, Predicate, column_name, output_schema
 from slackwater.model.names import CODE
 from slackwater.semantics.join import partners
+from slackwater.semantics.join_memory import bucket_bits
 from slackwater.semantics.limits import START
 
 CODE_BITS = 63
@@ -109,6 +110,11 @@ def no_key(spec: JoinSpec, side: int, table: pa.Table) -> Flags:
         if column.null_count:
             null |= flat(column.is_null()).to_numpy(zero_copy_only=False)
     return null
+
+
+def present_in(table: pa.Table) -> str:
+    """The buckets in which a table has rows, as a block tells them."""
+    return bucket_bits(np.flatnonzero(np.bincount(ints(table, BUCKET))).tolist())
 
 
 def narrowed_rows(table: pa.Table, buckets: tuple[int, int] | None) -> Loaded:

@@ -23,7 +23,7 @@ from slackwater.kernels.join_group import Group
 from slackwater.kernels.join_ledger import Ledger
 from slackwater.kernels.join_marks import Marks
 from slackwater.kernels.join_merge import merge_runs
-from slackwater.kernels.join_probe import Joiner, Loaded, ints, no_key, with_codes
+from slackwater.kernels.join_probe import Joiner, Loaded, ints, no_key, present_in, with_codes
 from slackwater.kernels.join_residence import Residence
 from slackwater.kernels.join_results import Emit, Results
 from slackwater.kernels.join_stats import Stats, sum_up
@@ -209,7 +209,7 @@ class _Work:
         number = self.ledger.numbers[side]
         self.ledger.numbers[side] += 1
         low, high = times["min"].as_py(), times["max"].as_py()
-        return Block(number, low, high, table.num_rows, table.nbytes)
+        return Block(number, low, high, table.num_rows, table.nbytes, present=present_in(table))
 
     def _debt(self, side: int, blocks: Sequence[Block], upto: int, skip: list[int]) -> Debt:
         low, other = min(b.low for b in blocks), 1 - side
@@ -397,3 +397,4 @@ class _Work:
         table = table.filter(pa.array(alive))
         self.house.memory[side][block.number] = Loaded(table)
         block.rows, block.bytes, block.low = table.num_rows, table.nbytes, int(times[alive].min())
+        block.present = present_in(table)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Within
@@ -120,13 +120,35 @@ def areas(memory: int) -> Areas:
     return Areas(*(max(1, memory * share // 100) for share in shares))
 
 
+class Marked(NamedTuple):
+    """Where marks of matched rows are stored: of a block's rows in the buckets [first, end)."""
+
+    run: str
+    offset: int
+    length: int
+    crc: int
+    first: int
+    end: int
+
+    @property
+    def buckets(self) -> tuple[int, int]:
+        """The buckets whose rows it speaks of."""
+        return self.first, self.end
+
+    def same_place(self, other: Marked) -> bool:
+        """Whether both are the same bytes."""
+        return self[:4] == other[:4]
+
+
 @dataclass
 class Block:
     """Rows of one side that arrived together: where they are, and what is known of them.
 
     Times lie in [low, high]. ``run``, ``offset``, ``length``, ``crc`` say where the block is stored; with no run it is
-    in memory only. ``marks`` is where the marks of matched rows are stored, if any row is. Unmatched rows with time <
-    ``closed`` have left. With ``buckets`` [first, end) only these of its rows count; others belong to another group.
+    in memory only. ``marks`` is where the marks of matched rows are stored, if any row is: a row is marked if one of these
+    places says so. Unmatched rows with time < ``closed`` have left. With ``buckets`` [first, end) only these of its rows
+    count; others belong to another group. ``present`` tells in which buckets it has rows at all (`bucket_bits`), "" if that
+    is not known.
     """
 
     number: int
@@ -141,8 +163,30 @@ class Block:
     offset: int = 0
     length: int = 0
     crc: int = 0
-    marks: tuple[str, int, int, int] | None = None
+    marks: tuple[Marked, ...] = ()
     buckets: tuple[int, int] | None = None
+    present: str = ""
+
+    def has_rows_in(self, buckets: tuple[int, int]) -> bool:
+        """Whether it has rows in the buckets [first, end), as far as is known.
+
+        >>> block = Block(0, 0, 0, 2, 1, present=bucket_bits([3, 7]))
+        >>> block.has_rows_in((0, 3)), block.has_rows_in((3, 4)), Block(0, 0, 0, 2, 1).has_rows_in((0, 3))
+        (False, True, True)
+        """
+        first, end = buckets
+        if not self.present or first >= end:
+            return first < end
+        return bool((int(self.present, 16) >> first) & ((1 << (end - first)) - 1))
+
+
+def bucket_bits(buckets: Iterable[int]) -> str:
+    """A set of buckets as short text: a hexadecimal number with a bit for each.
+
+    >>> bucket_bits([0, 4, 4])
+    '11'
+    """
+    return f"{sum(1 << b for b in set(buckets)):x}"
 
 
 @dataclass
