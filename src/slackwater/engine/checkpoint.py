@@ -33,6 +33,7 @@ from slackwater.engine.files import (
 from slackwater.errors import CheckpointError
 
 FORMAT = 1
+KEEP_EPOCHS = 5
 
 
 class Checkpoint:
@@ -91,14 +92,19 @@ class Checkpoint:
         """One file per start."""
         return self.root / "epochs"
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """All of them, the one that holds the others first."""
+        return (
+            self.root, self.intents, self.manifests, self.runs, self.outputs,
+            self.published, self.control, self.epochs,
+        )  # fmt: skip
+
     # ---- lock and epoch ----
     def acquire(self) -> None:
         """Take the lock and a new epoch, or say who seems to hold it."""
         make_folders(self.location.parent, UMASK)
-        for folder in (
-            self.root, self.intents, self.manifests, self.runs, self.outputs,
-            self.published, self.control, self.epochs,
-        ):  # fmt: skip
+        for folder in self.folders:
             make_folders(folder, self.rights)
         fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, self.rights.file)
         try:
@@ -128,6 +134,10 @@ class Checkpoint:
         write_new(self._epoch_file(epoch), data, self.rights)
         self.epoch = epoch
         failpoints.hit("epoch.written")
+        for path in self.epochs.iterdir():
+            # The highest counts; a few more are kept for whoever wants to see how often a query was started.
+            if path.name.isdigit() and int(path.name) <= epoch - KEEP_EPOCHS:
+                path.unlink(missing_ok=True)
 
     def _epoch_file(self, epoch: int) -> Path:
         return self.epochs / f"{epoch:08d}"

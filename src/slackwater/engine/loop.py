@@ -23,7 +23,7 @@ from slackwater.engine import failpoints, history
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch, Settings
 from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.cleaning import clean, sweep_leavings
+from slackwater.engine.cleaning import Cleaner
 from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.evidence import (
     begun_mark,
@@ -88,7 +88,8 @@ class Loop:
         self.last = manifests.last(checkpoint)
         self._busy = Lock()
         self._planner = ThreadPoolExecutor(1, "slackwater-placing")
-        sweep_leavings(checkpoint, query.sinks)
+        self._cleaner = Cleaner(checkpoint, query.sinks)
+        self._cleaner.started()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch, as Spark calls it.
@@ -155,7 +156,7 @@ class Loop:
         self.last = result
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint.root, result.progress, rights=self.checkpoint.rights)
-        clean(self.checkpoint, result)
+        self._cleaner.committed(result)
 
     def _check_last(self, base: Manifest | None) -> None:
         """A batch builds on the newest one that this loop knows."""

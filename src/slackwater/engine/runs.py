@@ -174,24 +174,3 @@ def _remember(key: str, table: pa.Table) -> None:
     while _cached_bytes > CACHE_BYTES:
         _, old = _cache.popitem(last=False)
         _cached_bytes -= old.nbytes
-
-
-def sweep(folder: Path, live: set[str], *, epoch: int, now: int, older_than: int) -> int:
-    """Remove files that no manifest names: leavings of tasks that lost or of drivers that died.
-
-    Spares young files (``older_than`` microseconds) and those of the current ``epoch``, since a task that
-    is still running may own them. Returns how many files went.
-    """
-    removed = 0
-    for path in folder.iterdir():
-        if path.name in live or f"-e{epoch}-" in path.name or not path.is_file():
-            continue
-        try:
-            if now - path.stat().st_mtime_ns // 1_000 < older_than:
-                continue
-            failpoints.hit("gc.before")
-            path.unlink()
-            removed += 1
-        except FileNotFoundError:
-            continue
-    return removed

@@ -69,6 +69,10 @@ class Sink(ABC):
             if file.name:
                 (self.staged / file.name).unlink(missing_ok=True)
 
+    def forget(self, before: int) -> None:
+        """Remove what was only needed to publish batches below ``before`` again, as none of them will be."""
+        return
+
     def describe(self) -> dict[str, Any]:
         """For progress records."""
         return {"name": self.name, "description": self.kind, "exactlyOnce": self.exactly_once}

@@ -7,6 +7,7 @@ renames into place. A rename that has happened is not repeated, so publishing tw
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,6 +158,19 @@ class TextSink(Sink):
             failpoints.hit("disk.publish")
             os.replace(source, folder / f"{stem}-{number:03d}.{source.name.partition('.')[2]}")
             sync_dir(folder)
+
+    def forget(self, before: int) -> None:
+        mine = re.compile(
+            rf"part-b(\d+)-{re.escape(self.query_id[:8])}-{re.escape(self.name)}(\.done)?"
+        )
+        for path in list((self.path / "_slackwater").iterdir()):
+            named = mine.fullmatch(path.name)
+            if named is None or int(named[1]) >= before:
+                continue
+            if named[2]:
+                path.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _shaped(self, frame: DataFrame) -> DataFrame:
         """csv has no structs: a window becomes two columns."""
