@@ -14,10 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from slackwater.engine import manifest as manifests
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.join_rows import InputRows
 from slackwater.engine.join_spill import _policy
 from slackwater.engine.plan import Output, Plan, build
+from slackwater.kernels.buckets import bucket_range
+from slackwater.kernels.join_ledger import Ledger
 from slackwater.model.node import Join
 from slackwater.model.schema import Expr, Named
 from slackwater.testing.transcripts import Transcript, oracle, parse
@@ -139,6 +142,31 @@ def test_all_comes_once_through_restarts_with_other_numbers_of_groups(
                 counted(o.outputs[name]) for o in seen
             ], name
     assert len(engine.rows("pairs")) > 50
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_join_in_little_memory_keeps_a_small_ledger_while_its_groups_change(
+    engine: Engine, how: str
+) -> None:
+    data = batches(11, 12, 24)
+    script = transcript(data, how=how, memory=6_000)
+    rng = random.Random(3)
+    run(engine, script, data, {i: rng.choice([1, 2, 3, 4]) for i in range(12)})
+    seen = oracle(script)
+    for name in script.outputs:
+        want = counted([r for o in seen for r in o.outputs[name]])
+        assert counted(engine.rows(name)) == want, name
+    for batch in manifests.committed(engine.checkpoint):
+        kept = manifests.read(engine.checkpoint, batch)
+        assert kept is not None
+        for ledgers in kept.ledgers.values():
+            for group, ledger in enumerate(map(Ledger.from_json, ledgers)):
+                own = bucket_range(group, kept.groups)
+                for blocks in ledger.blocks:
+                    assert all(
+                        b.has_rows_in(own) and b.has_rows_in(b.buckets or own) for b in blocks
+                    )
+                    assert len({(b.run, b.offset, b.buckets) for b in blocks}) == len(blocks)
 
 
 def owing(count: int = 5) -> list[Rows]:

@@ -113,7 +113,9 @@ def unnamed(engine: Engine) -> list[int]:
     kept = [manifests.read(checkpoint, b) for b in manifests.committed(checkpoint)]
     live = {r.name for m in kept if m for g in m.runs.values() for rs in g for r in rs}
     live |= {r.name for m in kept if m for rs in m.tables.values() for r in rs}
-    left = {p.name for p in checkpoint.runs.iterdir()} - live
+    there = {p.name for p in checkpoint.runs.iterdir()}
+    assert live <= there, "a file that a kept manifest names is gone"
+    left = there - live
     newest = max(manifests.committed(checkpoint))
     return [newest - int(re.findall(r"-b(\d+)-", name)[-1]) for name in left]
 

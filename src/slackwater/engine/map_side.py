@@ -32,7 +32,8 @@ class _Shape:
     columns: Columns
 
 
-# By query, columns and types: the outputs of a query may change while it runs. An entry is small; a driver runs few queries.
+# By query, columns and types: the outputs of a query may change while it runs. A driver may run one query after the other.
+MOST_SHAPES = 64
 _shapes: dict[tuple[Any, ...], _Shape] = {}
 
 
@@ -67,6 +68,9 @@ def partial_frame(
         made = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
         if made is None:
             return None
+        # Other queries may do the same at this moment, in threads of their own.
+        for old in list(_shapes)[: max(0, len(_shapes) + 1 - MOST_SHAPES)]:
+            _shapes.pop(old, None)
         shape = _shapes[key] = made
     if child.schema().size() != shape.width:
         return None
