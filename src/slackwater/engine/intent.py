@@ -6,7 +6,8 @@ streams end, what the user asked for. A batch that is tried again takes what its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from slackwater.engine import manifest as manifests
 from slackwater.engine.batch import Batch
@@ -46,13 +47,14 @@ def intended(
     files: dict[int, list[str]] = {}
     splits = split_inputs(query.plan, query.inputs)
     for index in splits:
-        files[index] = new_files(location, index, batch_id)
+        (number,) = query.sources_of(index)
+        files[index] = new_files(location, number, batch_id)
     row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
-    _check_row_files(query, checkpoint, batch_id, now_offsets, set(splits))
+    _check_row_files(query, checkpoint, batch_id, row_inputs)
     has_rows = bool(row_inputs) and (
         now_offsets is None
         or before is None
-        or any(now_offsets[i] != before[i] for i in row_inputs)
+        or any(now_offsets[n] != before[n] for i in row_inputs for n in query.sources_of(i))
     )
     known = log_digest.from_json(base.logs if base is not None else {})
     logs = log_digest.logs_at(location, now_offsets or [], known)
@@ -98,17 +100,16 @@ def intended(
 
 
 def _check_row_files(
-    query: Query, checkpoint: Checkpoint, batch: int, ends: list[Any] | None, splits: set[int]
+    query: Query, checkpoint: Checkpoint, batch: int, row_inputs: Sequence[int]
 ) -> None:
     """Refuse files that Spark would not read as they are, before a row of the batch counts."""
-    for number in range(len(ends or ()) - 1):  # the last one is the heartbeat
-        if number in splits:
-            continue
-        files = row_files(checkpoint.location, number, batch)
-        check_names(files)
-        item = query.inputs[number] if number < len(query.inputs) else None
-        if files and isinstance(item, SplitInput):
-            source_files(item, files, query.plan.zone)
+    for index in row_inputs:
+        item = query.inputs[index]
+        for number in query.sources_of(index):
+            files = row_files(checkpoint.location, number, batch)
+            check_names(files)
+            if files and isinstance(item, SplitInput):
+                source_files(item, files, query.plan.zone)
 
 
 def check_done(checkpoint: Checkpoint, done: Manifest) -> None:

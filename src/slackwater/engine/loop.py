@@ -63,7 +63,10 @@ class BatchFailed(RuntimeError):
 
 @dataclass
 class Query:
-    """All that the loop needs to know of a query."""
+    """All that the loop needs to know of a query.
+
+    ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
+    """
 
     plan: Plan
     inputs: Sequence[Input]
@@ -72,6 +75,11 @@ class Query:
     tasks: int
     clock: Clock
     settings: Settings = field(default_factory=Settings)
+    numbers: tuple[tuple[int, ...], ...] | None = None
+
+    def sources_of(self, index: int) -> tuple[int, ...]:
+        """Spark's numbers of the sources that an input reads."""
+        return (index,) if self.numbers is None else self.numbers[index]
 
 
 class Loop:

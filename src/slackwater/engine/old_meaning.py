@@ -19,6 +19,12 @@ MEANING = 1
 """What a checkpoint that is made now gets. One without a number has 0."""
 
 
+SOURCES = (
+    "A DataFrame that reads several sources, or one that another DataFrame reads too, made the inputs after it be "
+    "read from the wrong source, or not at all in some batches."
+)
+
+
 @dataclass(frozen=True)
 class Reason:
     """A change of meaning.
@@ -60,6 +66,13 @@ def check_origins(
         parts += moved
     if parts:
         raise _changed(location, parts, ORIGINS, "LOCAL_ORIGINS")
+
+
+def check_numbers(stored: int, numbers: Sequence[Sequence[int]], location: object) -> None:
+    """Refuse a checkpoint whose inputs were taken for the sources of the same number, and are not."""
+    wrong = [f"input {i + 1}" for i, own in enumerate(numbers) if list(own) != [i]]
+    if stored < 1 and wrong:
+        raise _changed(location, wrong, SOURCES, "SOURCE_NUMBERS")
 
 
 def _changed(location: object, parts: Sequence[str], change: str, reason: str) -> CheckpointError:

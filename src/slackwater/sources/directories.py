@@ -1,4 +1,4 @@
-"""Which directory each source of a query reads, as Spark numbers its sources.
+"""The sources of a query as Spark numbers them, and which directory each of them reads.
 
 A directory is written as a path of the local file system, or with its scheme (``hdfs://host/in``) if it is elsewhere.
 """
@@ -39,27 +39,42 @@ class FileSource:
 
 
 def file_sources(inputs: Sequence[Input]) -> list[FileSource]:
-    """The file sources of a query's inputs, numbered as Spark does: by the plan, equal relations once."""
-    relations: list[Any] = []
-    readers: list[list[int]] = []
-    for index, item in enumerate(inputs):
-        for relation in [item] if isinstance(item, SplitInput) else _relations(item.frame):
-            number = next((n for n, r in enumerate(relations) if _same(r, relation)), None)
-            if number is None:
-                relations.append(relation)
-                readers.append([index])
-            elif index not in readers[number]:
-                readers[number].append(index)
-    found = []
-    for number, (relation, indexes) in enumerate(zip(relations, readers, strict=True)):
+    """The file sources of a query's inputs, by number."""
+    sources = []
+    for number, (relation, indexes) in enumerate(_numbered(inputs)):
         item = inputs[indexes[0]]
         if isinstance(item, SplitInput):
             directory: Directory | None = Directory(local(item.path))
         else:
             directory = _directory(item.frame, relation)
         if directory is not None:
-            found.append(FileSource(number, tuple(indexes), directory))
-    return found
+            sources.append(FileSource(number, tuple(indexes), directory))
+    return sources
+
+
+def source_numbers(inputs: Sequence[Input]) -> tuple[tuple[int, ...], ...]:
+    """For each input, Spark's numbers of the sources that it reads: a DataFrame may have none, or several."""
+    numbers: list[list[int]] = [[] for _ in inputs]
+    for number, (_, indexes) in enumerate(_numbered(inputs)):
+        for index in indexes:
+            numbers[index].append(number)
+    return tuple(map(tuple, numbers))
+
+
+def _numbered(inputs: Sequence[Input]) -> list[tuple[Any, list[int]]]:
+    """The relations that a query reads, as Spark numbers them, each with the inputs that read it.
+
+    Spark counts by the plan, from left to right, equal relations once.
+    """
+    relations: list[tuple[Any, list[int]]] = []
+    for index, item in enumerate(inputs):
+        for relation in [item] if isinstance(item, SplitInput) else _relations(item.frame):
+            known = next((readers for r, readers in relations if _same(r, relation)), None)
+            if known is None:
+                relations.append((relation, [index]))
+            elif index not in known:
+                known.append(index)
+    return relations
 
 
 def directories_of(item: Input) -> list[Directory]:

@@ -10,7 +10,7 @@ from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.inputs import Input
 from slackwater.engine.manifest import Manifest
 from slackwater.engine.moving import Reading, open_directories
-from slackwater.engine.old_meaning import MEANING, check_meaning, check_origins
+from slackwater.engine.old_meaning import MEANING, check_meaning, check_numbers, check_origins
 from slackwater.engine.plan import Plan
 from slackwater.engine.sharing import Record, records
 from slackwater.engine.statistics import holds_state
@@ -38,8 +38,16 @@ def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
     return checkpoint.open_query({})
 
 
-def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str:
-    """Compare the query with the one the checkpoint belongs to; its id."""
+def open_query(
+    checkpoint: Checkpoint,
+    plan: Plan,
+    last: Manifest | None,
+    numbers: Sequence[Sequence[int]] = (),
+) -> str:
+    """Compare the query with the one the checkpoint belongs to; its id.
+
+    ``numbers`` are Spark's numbers of the sources of each input.
+    """
     trees = describe([(o.name, o.node) for o in plan.outputs])
     # A twin comes and goes with the output that has a slack of its own.
     sources = [[s.name, s.input] for s in plan.sources if not s.twin]
@@ -54,6 +62,7 @@ def open_query(checkpoint: Checkpoint, plan: Plan, last: Manifest | None) -> str
     stored = checkpoint.open_query(fresh)
     version = stored.get("meaning", 0)
     check_meaning(plan, version, checkpoint.location)
+    check_numbers(version, numbers, checkpoint.location)
     check_origins(plan, version, stored["outputs"], trees, checkpoint.location)
     problems: list[str] = []
     for name, tree in trees.items():

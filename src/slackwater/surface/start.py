@@ -28,6 +28,7 @@ from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.semantics.bounds import topological
 from slackwater.sinks.base import Sink
+from slackwater.sources.directories import source_numbers
 from slackwater.surface.explain import explain_plan
 from slackwater.surface.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.surface.options import (
@@ -158,13 +159,14 @@ class _Group:
         last = recovered(checkpoint)
         plan = settled(plan, _window_plan(merged), stored_plans(checkpoint), last)
         plan = share(plan, stored_stores(checkpoint), last, wanted=_shares(merged, self.settings))
-        query_id = open_query(checkpoint, plan, last)
+        numbers = source_numbers(inputs)
+        query_id = open_query(checkpoint, plan, last, numbers)
         open_sources(checkpoint, plan, inputs)
         for sink in sinks.values():
             sink.open(spark, checkpoint, query_id)
         query = Query(
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            _clock(writers, plan), self.settings,
+            _clock(writers, plan), self.settings, numbers,
         )  # fmt: skip
 
         def run(loop: Loop, final: bool) -> SparkQuery:
