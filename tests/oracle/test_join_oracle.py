@@ -32,16 +32,16 @@ def test_streams_on_time_give_the_join_of_sql(within, how, history):
     sides = [[r for side, _ in history for r in side[i]] for i in range(2)]
     if isinstance(within, Tumbling):
         w = within.window
-        near = f"floor((a._time - ({w.origin})) / {w.range}) = floor((b._time - ({w.origin})) / {w.range})"
+        near = f"floor((a.__sw_time - ({w.origin})) / {w.range}) = floor((b.__sw_time - ({w.origin})) / {w.range})"
     else:
         low = ">" if within.closed == "neither" else ">="
         high = "<=" if within.closed == "both" else "<"
-        near = f"b._time {low} a._time - ({within.before}) and b._time {high} a._time + ({within.after})"
+        near = f"b.__sw_time {low} a.__sw_time - ({within.before}) and b.__sw_time {high} a.__sw_time + ({within.after})"
     with duckdb.connect() as con:
         con.register("a", table(sides[0]))
         con.register("b", table(sides[1]))
         expected = con.execute(
-            f"select a.id, b.id from a {how.replace('inner', '')} join b on a._k0 = b._k0 and {near}"
+            f"select a.id, b.id from a {how.replace('inner', '')} join b on a.__sw_k0 = b.__sw_k0 and {near}"
         ).fetchall()
     assert ids(got) == sorted(expected, key=repr)
     assert ids(got) == ids(whole_join(within, sides, how))

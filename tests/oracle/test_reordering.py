@@ -66,7 +66,7 @@ class Juggler(KernelMachine):
         rows = pa.concat_tables([self.behind.get(edge, table.slice(0, 0)), table])
         may = np.full(rows.num_rows, self.may_hold)
         for t in child.times:
-            may &= ints(timed(child, numbered(rows), t.name), "_time") >= bounds[t.name]
+            may &= ints(timed(child, numbered(rows), t.name), "__sw_time") >= bounds[t.name]
         always = any(child is s for s in self.slow_nodes)
         wants = np.array([always or self.rng.random() < 0.5 for _ in range(rows.num_rows)], bool)
         back = may & wants
@@ -223,7 +223,7 @@ def test_an_operator_that_needs_order_works_behind_a_sort(rows, places, range_, 
     direct = script(query, streams)
     expected = by_batch(KernelMachine({"out": direct.outputs["out"].node}, "panes"), direct)
     sorter = KernelMachine({"out": ordered.outputs["out"].node}, "panes")
-    schema = pa.schema([("_time", pa.int64()), ("v", pa.int64())])
+    schema = pa.schema([("__sw_time", pa.int64()), ("v", pa.int64())])
 
     def reduce(some: pa.Table) -> pa.Table:
         values = [v for v in some["v"].to_pylist() if v is not None]
@@ -232,7 +232,7 @@ def test_an_operator_that_needs_order_works_behind_a_sort(rows, places, range_, 
     operator = Buffering(TimeWindow(range_, slide, 0, "ts"), reduce)
     for step, right in zip(ordered.batches, expected, strict=True):
         found = sorter.step(step.rows, step.now, step.end).outputs["out"]
-        table = pa.Table.from_pylist([{"_time": r["ts"], "v": r["v"]} for r in found], schema)
+        table = pa.Table.from_pylist([{"__sw_time": r["ts"], "v": r["v"]} for r in found], schema)
         got = operator.step(table, sorter.before[-1]["ts"])
         counted = Counter(tuple({"wid": wid, **t.to_pylist()[0]}.items()) for wid, t in got)
         assert counted == right
