@@ -61,7 +61,7 @@ def seconds(run: Callable[[], Any], times: int = 3) -> float:
 def reduced(
     table: pa.Table, spec: AggregateSpec, keys: Sequence[str] = (), con: Connection | None = None
 ) -> pa.Table:
-    """Partials of the rows of a table with a column ``_time``."""
+    """Partials of the rows of a table with a column ``__sw_time``."""
     sql = aggregate.partial_select(spec, keys, '"__sw_time"', "input")
     return aggregate.partials(sql_to_arrow(con or connect(), sql, {"input": table}), spec)
 

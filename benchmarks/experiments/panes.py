@@ -46,7 +46,7 @@ def by_buffer(rows: pa.Table, window: TimeWindow) -> list[tuple[int, Any]]:
 
 def scan(rows: pa.Table) -> pa.Table:
     """What it costs to look at each row once."""
-    return sql_to_arrow(connect(), "SELECT max(v) FROM input WHERE _time >= 0", {"input": rows})
+    return sql_to_arrow(connect(), "SELECT max(v) FROM input WHERE __sw_time >= 0", {"input": rows})
 
 
 def grid(*, quick: bool = False) -> Finding:

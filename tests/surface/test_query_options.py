@@ -8,7 +8,9 @@ import pytest
 
 from slackwater.engine.batch import Settings
 from slackwater.errors import AnalysisError
+from slackwater.model.meaning import Meaning
 from slackwater.model.window import TimeWindow
+from slackwater.surface import start
 from slackwater.surface.options import check_names
 from slackwater.surface.start import _shares, plan_of
 from tests.engine.test_low_table import counted
@@ -26,6 +28,12 @@ def test_panes_are_shared_unless_told_not_to() -> None:
         assert not _shares({}, own) and not _shares({"sharepanes": "true"}, own)
     with pytest.raises(AnalysisError, match="sharePanes"):
         _shares({"sharepanes": "maybe"}, plain)
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of a session, without one."""
+    monkeypatch.setattr(start, "current", lambda spark: Meaning.of({}))
 
 
 def planned(options: dict[str, Any]) -> str:
