@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import threading
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,3 +171,25 @@ def test_measurements_choose_the_plan_of_an_aggregate_without_state(
     feed([2] * 10, 605, 900)
     fourth, rows, _ = go(windowPlan="panes")
     assert fourth["plan"] == "panes" and rows == [10, 10]
+
+
+# --- stop --------------------------------------------------------------------------------------------
+
+
+def test_a_stop_in_the_middle_of_a_batch_is_no_error(spark: SparkSession, tmp_path: Path):
+    """``stop()`` interrupts the call into Spark that the batch waits for; nobody who waits is told of an error."""
+    write(tmp_path / "in", "0.parquet", {"ts": times(1, 2)})
+    read = sw.readStream(spark).schema("ts timestamp").parquet(str(tmp_path / "in"))
+    s = sw.stream(read, time="ts", name="s")
+    begun = threading.Event()
+
+    def wait(df: Any, batch: int) -> None:
+        begun.set()
+        df.sparkSession._jvm.java.lang.Thread.sleep(60_000)
+
+    w = s.writeStream.foreachBatch(wait).option("checkpointLocation", tmp_path / "ck")
+    q = w.start()
+    assert begun.wait(60)
+    q.stop()
+    q.awaitTermination()
+    assert q.exception() is None

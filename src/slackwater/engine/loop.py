@@ -104,13 +104,14 @@ class Loop:
 
         The error is kept for the handle. What Spark gets is short: it matches the text of a failed callback
         against a pattern whose matcher recurses per character, and a long stack trace overflows its stack.
+        The pattern tells a call that ``stop()`` interrupted by the error's full name, so that one is given.
         """
         try:
             with self._busy:
                 self.run(frame, batch_id)
         except BaseException as error:
             self.error = error
-            text = f"{type(error).__name__}: {error}"
+            text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
             raise BatchFailed(text[:1000]) from None
 
     def settle(self) -> None:
