@@ -193,3 +193,35 @@ def test_a_stop_in_the_middle_of_a_batch_is_no_error(spark: SparkSession, tmp_pa
     q.stop()
     q.awaitTermination()
     assert q.exception() is None
+
+
+# --- input that changes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["gone", "other"])
+@pytest.mark.parametrize("splits", [True, False], ids=["splits", "rows"])
+def test_a_batch_is_repeated_with_the_files_it_had(
+    spark: SparkSession, tmp_path: Path, splits: bool, change: str
+):
+    """A batch failed; before it is tried again, one of its files goes away or gets other rows."""
+    folder = tmp_path / "in"
+    write(folder, "0.parquet", {"ts": times(100)})
+
+    def start(late: str) -> None:
+        reader = sw.readStream(spark) if splits else spark.readStream
+        df = reader.schema("ts timestamp").parquet(str(folder))
+        s = sw.stream(df, time="ts", name="s", progress=sw.Ordered(), late=late)
+        w = s.writeStream.format("parquet").option("checkpointLocation", tmp_path / "ck")
+        w.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+
+    start("raise")
+    write(folder, "1.parquet", {"ts": times(50, 110)})
+    with pytest.raises(sw.LateRowError):
+        start("raise")
+    if change == "gone":
+        (folder / "1.parquet").unlink()
+    else:
+        write(folder, "1.parquet", {"ts": times(50, 110, 120)})
+    with pytest.raises(sw.CheckpointError, match=r"INPUT_CHANGED.*1\.parquet"):
+        start("admit")
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 1

@@ -50,7 +50,7 @@ def intended(
         (number,) = query.sources_of(index)
         files[index] = new_files(location, number, batch_id)
     row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
-    _check_row_files(query, checkpoint, batch_id, row_inputs)
+    rows = _checked_row_files(query, checkpoint, batch_id, row_inputs)
     has_rows = bool(row_inputs) and (
         now_offsets is None
         or before is None
@@ -80,7 +80,7 @@ def intended(
         flushes,
         tuple(sorted(ended)),
         digest_of(now_offsets),
-        {str(i): [present(f) for f in names] for i, names in files.items()},
+        {str(i): [present(f) for f in names] for i, names in {**files, **rows}.items()},
         _backlog(query, files),
         inputs_of(now_offsets),
         offsets_sum(location, batch_id),
@@ -99,10 +99,14 @@ def intended(
     return intent, has_rows, files
 
 
-def _check_row_files(
+def _checked_row_files(
     query: Query, checkpoint: Checkpoint, batch: int, row_inputs: Sequence[int]
-) -> None:
-    """Refuse files that Spark would not read as they are, before a row of the batch counts."""
+) -> dict[int, list[str]]:
+    """Refuse files that Spark would not read as they are, before a row of the batch counts.
+
+    Gives the local files of each input. Spark passes over one that is gone, and says nothing.
+    """
+    found: dict[int, list[str]] = {}
     for index in row_inputs:
         item = query.inputs[index]
         for number in query.sources_of(index):
@@ -110,6 +114,10 @@ def _check_row_files(
             check_names(files)
             if files and isinstance(item, SplitInput):
                 source_files(item, files, query.plan.zone)
+            local = [f for f in files if f.startswith("/")]
+            if local:
+                found.setdefault(index, []).extend(local)
+    return found
 
 
 def check_done(checkpoint: Checkpoint, done: Manifest) -> None:
