@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,12 @@ def test_names_formats_and_places(s: Any, tmp_path: Path):
     refused(start("parquet", "s3a://bucket/x"), "NOT_LOCAL", "s3a", "foreachBatch")
     refused(start("noop", ck="hdfs://host/x"), "NOT_LOCAL", "hdfs", "checkpointLocation")
     refused(start("parquet", tmp_path / "o", tmp_path / "o" / "ck"), "CHECKPOINT_IN_SINK", "beside")
+    assert list(tmp_path.iterdir()) == []
+    # Where a streaming query of Spark's wrote, spark.read would not see our files.
+    (tmp_path / "native" / "_spark_metadata").mkdir(parents=True)
+    for kind in ("parquet", "json"):
+        refused(start(kind, tmp_path / "native"), "SPARK_METADATA_IN_SINK", "native", "own")
+    shutil.rmtree(tmp_path / "native")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("in the way")
     refused(

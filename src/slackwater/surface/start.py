@@ -259,10 +259,24 @@ def _acquire(checkpoint: Checkpoint) -> None:
 
 
 def _check_places(checkpoint: Checkpoint, sinks: Mapping[str, Sink]) -> None:
-    """A reader of a sink's directory takes every file below it for data, unless a name starts with _ or a dot."""
+    """A reader of a sink's directory takes every file below it for data, unless a name starts with _ or a dot.
+
+    But where a streaming query of Spark's has written, Spark reads the files of that query's log and no others.
+    """
     for sink in sinks.values():
         path = getattr(sink, "path", None)
-        if path is None or not checkpoint.location.is_relative_to(path):
+        if path is None:
+            continue
+        if (path / "_spark_metadata").exists():
+            raise AnalysisError(
+                "SPARK_METADATA_IN_SINK",
+                f"the sink's directory '{path}' has a '_spark_metadata': a streaming query of Spark's wrote "
+                "there, and spark.read finds the files of that query alone",
+                hint="give a directory of its own; or, if that query is over, remove '_spark_metadata': "
+                "then all files there are read",
+                path=path,
+            )
+        if not checkpoint.location.is_relative_to(path):
             continue
         between = checkpoint.location.relative_to(path).parts
         if not any(part.startswith(("_", ".")) for part in between):
