@@ -37,7 +37,7 @@ class RowEngine(Engine):
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, spark: Any):
         super().__init__(folder, patch)
         patch.setattr(loops, "run_job", job.run_job)
-        self.spark = spark
+        self.spark = spark.newSession()  # a job changes settings of the session of its batch
 
     def run(self, given: Given, nodes: dict[str, Any], table: pa.Table) -> dict[str, Counter[Any]]:
         """All rows in one batch, with which the stream ends."""

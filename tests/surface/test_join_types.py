@@ -243,6 +243,7 @@ def test_a_join_that_meant_something_else_is_refused_on_its_old_checkpoint(
         old = checkpoint.open_query({})
         del old["meaning"]
         checkpoint.update_query(old)
+        old = checkpoint.open_query({})
         if reason is None:
             run(joined, tmp_path / "ck", end=False)
             return

@@ -148,7 +148,7 @@ def test_letter_case_tells_names_apart_if_it_does_in_the_session(spark: SparkSes
         refused(lambda: s.where("K = 'a'"), "COLUMN_NOT_FOUND", "'K'")
         refused(lambda: s.dropDuplicates(["TS"]), "COLUMN_NOT_FOUND", "'TS'")
         # Spark would have both columns; ours would not know them apart.
-        refused(lambda: s.withColumn("K", "1"), "DUPLICATE_COLUMN", "'k'")
+        refused(lambda: s.withColumn("K", "1"), "DUPLICATE_COLUMN", "'K'")
         assert s.drop("V").withColumnRenamed("V", "w").columns == ["k", "ts", "v"]
         df = sw.replay(spark, [[("a", "b", at(0))]], "k string, K string, ts timestamp")
         refused(lambda: sw.stream(df, time="ts"), "DUPLICATE_COLUMN", "'k'")
@@ -209,6 +209,7 @@ def test_settings_that_an_old_checkpoint_lacks_count_from_its_next_start(
     old = {**description(folder), "settings": {"ansi": True, "zone": "UTC"}}
     del old["meaning"]
     checkpoint.update_query(old)
+    old = description(folder)
     with settings(spark, ansi__enabled="false"):
         refused(
             lambda: run(again(), folder, end=False),

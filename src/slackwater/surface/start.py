@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.semantics.bounds import topological
 from slackwater.sinks.base import Sink
-from slackwater.sources.directories import source_numbers
+from slackwater.sources.directories import file_sources, source_numbers
 from slackwater.surface.explain import explain_plan
 from slackwater.surface.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.surface.options import (
@@ -120,7 +121,7 @@ def start(
             atexit.register(close)  # the view is read after the query's end
             close = _nothing
     checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.rights)
-    _check_places(checkpoint, sinks)
+    _check_places(checkpoint, sinks, inputs)
     _acquire(checkpoint)
     shown = name or writers[0]._name
     group = _Group(dict(zip(names, writers, strict=True)), merged, settings, given, shown)
@@ -235,7 +236,7 @@ class _Group:
         sinks = {n: w._sink(n) for n, w in writers.items()}
 
         def change(checkpoint: Checkpoint) -> Prepared:
-            _check_places(checkpoint, sinks)
+            _check_places(checkpoint, sinks, inputs)
             prepared = self.prepared(plan, inputs, sinks, checkpoint)
             self.writers = writers
             return prepared
@@ -258,15 +259,25 @@ def _acquire(checkpoint: Checkpoint) -> None:
         ) from error
 
 
-def _check_places(checkpoint: Checkpoint, sinks: Mapping[str, Sink]) -> None:
+def _check_places(
+    checkpoint: Checkpoint, sinks: Mapping[str, Sink], inputs: Sequence[Input]
+) -> None:
     """A reader of a sink's directory takes every file below it for data, unless a name starts with _ or a dot.
 
     But where a streaming query of Spark's has written, Spark reads the files of that query's log and no others.
     """
+    read = {os.path.realpath(s.directory.path) for s in file_sources(inputs)}
     for sink in sinks.values():
         path = getattr(sink, "path", None)
         if path is None:
             continue
+        if os.path.realpath(path) in read:
+            raise AnalysisError(
+                "SINK_IS_SOURCE",
+                f"the query reads '{path}' and would write there, so that it would read its own output",
+                hint="give the output a directory of its own",
+                path=path,
+            )
         if (path / "_spark_metadata").exists():
             raise AnalysisError(
                 "SPARK_METADATA_IN_SINK",
