@@ -110,3 +110,11 @@ def test_values_cross_into_the_column_engine_and_back():
     got = column_engine.sql_to_arrow(column_engine.connect(), "SELECT * FROM t", {"t": table})
     assert got.to_pylist() == table.to_pylist()
     assert got.schema.types == [UTC, pa.decimal128(38, 2), pa.string(), pa.string()]
+
+
+@pytest.mark.parametrize("name", ["a,b", "<", ">", "<>", "(", ")", "x:y", "`", "a`,<`b", '"', " "])
+def test_any_name_of_a_field(name: str) -> None:
+    quoted = "`" + name.replace("`", "``") + "`"
+    text = f"struct<{quoted}:int,z:array<struct<{quoted}:string,y:map<string,decimal(3,1)>>>>"
+    inner = pa.struct({name: pa.string(), "y": pa.map_(pa.string(), pa.decimal128(3, 1))})
+    assert arrow_type(text) == pa.struct({name: pa.int32(), "z": pa.list_(inner)})

@@ -154,14 +154,18 @@ def duck_of(p: Parsed) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Cut at the commas that lie outside brackets.
+    """Cut at the commas that lie outside brackets and outside names in backquotes.
 
-    >>> split("a decimal(3,1), b bigint")
-    ['a decimal(3,1)', ' b bigint']
+    >>> split("a decimal(3,1), `b, <c` bigint")
+    ['a decimal(3,1)', ' `b, <c` bigint']
     """
-    pieces, depth, start = [], 0, 0
+    pieces, depth, start, quoted = [], 0, 0, False
     for at, c in enumerate(text):
-        if c in "<(":
+        if c == "`":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif c in "<(":
             depth += 1
         elif c in ">)":
             depth -= 1
