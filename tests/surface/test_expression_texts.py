@@ -69,6 +69,31 @@ def test_fields_of_structs_keep_their_names(spark: SparkSession, tmp_path: Path,
     compared(spark, tmp_path, kind, STRUCTS, "struct(v > 0 AS q).q")
 
 
+CASTS = [
+    "CAST(s AS struct<x:bigint,y:string>)",
+    "CAST(s AS struct<a:string,b:string>).a",
+    "try_cast(s AS struct<x:string,y:int>)",
+    "CAST(arr AS array<string>)",
+    "array_intersect(CAST(arr AS array<double>), array(1.0D))",
+    "CAST(reverse(arr) AS array<double>)",
+    "CAST(array(s) AS array<struct<q:double,w:string>>)",
+    "CAST(map(k, s) AS map<string, struct<`p q`:bigint, r:string>>)[k]",
+    "string(CAST(named_struct('t', DATE'2024-03-10') AS struct<`t.u`:timestamp>))",
+    "array_sort(array_compact(arr))",
+    "nullif(s, s)",
+    "nullif(arr, array(1, 2))",
+    "if(v > 9, s, NULL)",
+    "coalesce(NULL, CAST(NULL AS array<int>), arr)",
+]
+
+
+@pytest.mark.parametrize("kind", ["splits", "rows"])
+def test_casts_to_nested_types_are_made(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Spark's own text of such a cast leaves it out."""
+    with settings(spark, ansi__enabled="false"):
+        compared(spark, tmp_path, kind, CASTS, "true")
+
+
 def test_structs_of_aggregates_keep_their_names(spark: SparkSession, tmp_path: Path) -> None:
     rows = [[("a", at(1), 1), ("a", at(2), 12)]]
     s = sw.stream(sw.replay(spark, rows, "k string, ts timestamp, v bigint"), time="ts", name="s")
@@ -110,6 +135,16 @@ def test_options_that_a_text_would_lose_are_refused(spark: SparkSession) -> None
     for text in ("to_json(s, map('ignoreNullFields', 'false'))", "to_csv(s, map('sep', ';'))"):
         refused(lambda t=text: Analyser(spark).columns(FIELDS, [t]), "BAD_EXPRESSION", "sw.stream")
     Analyser(spark).columns(FIELDS, ["to_json(s)", "to_csv(s)"])
+
+
+def test_timestamps_inside_of_nested_types_keep_their_type(spark: SparkSession) -> None:
+    text = "CAST(array(DATE'2024-03-10') AS array<timestamp_ltz>)"
+    for plain in ("TIMESTAMP_NTZ", "TIMESTAMP_LTZ"):
+        with settings(spark, timestampType=plain):
+            (made,) = Analyser(spark).columns(FIELDS, [text])
+            read = spark.range(1).select(F.expr(made.expr.sql))
+            assert made.expr.type == "array<timestamp>"
+            assert read.schema[0].dataType.simpleString() == "array<timestamp>"
 
 
 def test_timestamps_keep_their_type_where_plain_ones_have_no_zone(spark: SparkSession) -> None:

@@ -178,7 +178,7 @@ class Analyser:
         if image is None:
             return None
         same = (types.get(image[0]), by_name[image[0]].type)
-        # Spark's text of a cast to a struct leaves the cast out.
+        # A text alone does not say of which type its result is.
         return image if named.expr.type in same else None
 
     # --- inside -----------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ class Analyser:
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
-        names = {quoted(f.name) for f in fields}
-        texts = [t for t in texts if t.sql not in names]
+        columns_as_they_are = {(quoted(f.name), f.type) for f in fields}
+        texts = [t for t in texts if (t.sql, t.type) not in columns_as_they_are]
         if not texts:
             return
         wrong, failed = texts, None

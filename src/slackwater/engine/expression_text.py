@@ -31,6 +31,8 @@ _UDF = ("PythonUDF", "PythonUDAF", "PythonFuncExpression", "PythonUDTF", "ScalaU
 _BARE = ("Like", "TimestampAddInterval", "TimestampAddYMInterval", "DateAddInterval",
          "DateAddYMInterval", "BitwiseNot", "Collate", "UnaryPositive")  # fmt: skip
 
+_NESTED = ("struct", "array", "map")
+
 Replace = Callable[[Any], str | None]
 
 
@@ -171,6 +173,9 @@ class Printer:
 
     def _literal(self, node: Any, replace: Replace, holes: list[str]) -> Any:
         kind = node.dataType().typeName()
+        if kind in _NESTED and node.value() is None:
+            # as Spark's own text of a cast, that of a null has no type
+            return self._hole(f"CAST(NULL AS {_type_text(node.dataType())})", node, holes)
         if kind == "string" and self.meaning.escaped and node.value() is not None:
             return self._hole(string(str(node.value()), True), node, holes)
         if kind == "timestamp":
@@ -185,8 +190,13 @@ class Printer:
             text = _instant(_evaluated(node))
             if text is not None:
                 return self._hole(text, node, holes)
-        if kind.json() == child.dataType().json():
+        if kind.asNullable().json() == child.dataType().asNullable().json():
             return self._rebuilt(child, replace, holes)
+        if kind.typeName() in _NESTED:
+            # Spark's own text leaves such a cast out.
+            inner = self._printed(child, replace, holes)
+            word = "TRY_CAST" if str(node.evalMode()) == "TRY" else "CAST"
+            return self._hole(f"{word}({inner} AS {_type_text(kind)})", node, holes)
         if kind.typeName() == "timestamp" and self.meaning.plain_timestamp_is_local:
             text = str(self._whole(node, replace, holes).sql())
             return self._hole(text.removesuffix("TIMESTAMP)") + "TIMESTAMP_LTZ)", node, holes)
@@ -344,6 +354,23 @@ def _own_name(text: str, place: int) -> str:
     return f"col{place + 1}" if found is None else found.group(1).replace("``", "`")
 
 
+def _type_text(kind: Any) -> str:
+    """A type as SQL, under whatever name ``timestamp`` goes in the session."""
+    name = str(kind.typeName())
+    if name == "array":
+        return f"ARRAY<{_type_text(kind.elementType())}>"
+    if name == "map":
+        return f"MAP<{_type_text(kind.keyType())}, {_type_text(kind.valueType())}>"
+    if name == "struct":
+        fields = [
+            f"{quoted(str(f.name()))}: {_type_text(f.dataType())}"
+            f"{'' if f.nullable() else ' NOT NULL'}"
+            for f in kind.fields()
+        ]
+        return f"STRUCT<{', '.join(fields)}>"
+    return "TIMESTAMP_LTZ" if name == "timestamp" else str(kind.sql())
+
+
 def _instant(ticks: object) -> str | None:
     """A timestamp constant in UTC: printed in local time, an hour would occur twice a year."""
     if not isinstance(ticks, int):
@@ -386,7 +413,7 @@ def _unsupported(node: Any, why: str) -> AnalysisError:
 def _plain(printer: Printer, node: Any) -> bool:
     """Whether the printed form of a tree is SQL: no calls into the JVM inside."""
     kinds = printer.kinds(node)
-    if kinds & {"StaticInvoke", "Invoke", "GetTimestamp", "StringSplitSQL"}:
+    if kinds & {"StaticInvoke", "Invoke", "GetTimestamp", "StringSplitSQL", "KnownNotContainsNull"}:
         return False
     if "RuntimeReplaceable" in kinds:
         return True
