@@ -143,6 +143,18 @@ def test_names_formats_and_places(s: Any, tmp_path: Path):
         refused(start(kind, tmp_path / "native"), "SPARK_METADATA_IN_SINK", "native", "own")
     shutil.rmtree(tmp_path / "native")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "in").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "in")
+    spark = s._spark
+    for df in (
+        sw.readStream(spark).schema("ts timestamp").parquet(str(tmp_path / "in")),
+        spark.readStream.schema("ts timestamp").parquet(str(tmp_path / "in")),
+    ):
+        own = start("parquet", tmp_path / "alias", stream=sw.stream(df, time="ts"))
+        refused(own, "SINK_IS_SOURCE", "alias", "own")
+    (tmp_path / "alias").unlink()
+    (tmp_path / "in").rmdir()
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("in the way")
     refused(
         start("noop", ck=tmp_path / "file" / "ck"), "NOT_WRITABLE", "file/ck", kind=sw.SetupError
