@@ -89,14 +89,14 @@ def test_directories_in_one_batch(
     outputs, expected = {}, {}
     for name, schema in schemas.items():
         names = StructType.fromDDL(schema).fieldNames()  # type: ignore[union-attr]
-        frame = spark.read.schema(schema).parquet(str(tmp_path / name)).select(names)
         try:
+            frame = spark.read.schema(schema).parquet(str(tmp_path / name)).select(names)
             expected[name] = frame.toArrow()
-        except Exception:
+        except Exception:  # Spark refuses it, at the one moment or the other
             continue
         for kind, made in (("rows", by_rows), ("splits", by_splits)):
             outputs[f"{kind} {name}".replace("/", "-")] = made(spark, tmp_path / name, schema).select(*names)  # fmt: skip
-    assert len(expected) >= 3
+    assert {"k=7/above", "inside"} <= expected.keys()
     done = run(outputs, tmp_path / "ck", end=False)
     for name, table in expected.items():
         wanted = sorted(map(_text, table.to_pylist()))
