@@ -35,8 +35,9 @@ def bad_file(path: str, why: object) -> ExecutionError:
     return ExecutionError(
         "BAD_FILE",
         f"'{path}' cannot be read: {why}",
-        hint="remove the file from the source directory, or write it whole: write it under "
-        "another name (starting with '_' or '.') and rename it when it is complete",
+        hint="its batch has begun, so this checkpoint takes no other file in its place: remove the file and start "
+        "on a new checkpointLocation. A file that is still being written needs another name until it is complete, "
+        "one that starts with '_' or '.'",
         path=path,
     )
 
