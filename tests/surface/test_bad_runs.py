@@ -219,7 +219,7 @@ def test_sources(spark: SparkSession, tmp_path: Path):
 
 
 @pytest.mark.spark
-def test_a_file_that_is_no_parquet_is_named_and_the_query_goes_on_without_it(
+def test_a_file_that_is_no_parquet_is_named_and_the_hint_leads_out(
     spark: SparkSession, tmp_path: Path
 ):
     folder = tmp_path / "in"
@@ -232,7 +232,13 @@ def test_a_file_that_is_no_parquet_is_named_and_the_query_goes_on_without_it(
     error = refused(
         lambda: run(result, tmp_path / "ck"), "BAD_FILE", str(garbage), kind=sw.ExecutionError
     )
-    assert "rename" in error.hint
+    assert "new checkpointLocation" in error.hint
+    garbage.unlink()
+    refused(
+        lambda: run(result, tmp_path / "ck"), "INPUT_CHANGED", str(garbage), kind=sw.CheckpointError
+    )
+    done = run(result, tmp_path / "new")
+    assert [r["count"] for r in done.rows("output")] == [2]
 
 
 @pytest.mark.spark
