@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from benchmarks.pictures import axes_of
 from benchmarks.record import RESULTS, file_name, store
-from slackwater.kernels import adaptive, aggregate, column_engine
-from slackwater.kernels.aggregate import END, AggregateSpec, ints
+from slackwater.kernels import column_engine
+from slackwater.kernels.windows import adaptive
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from benchmarks.baselines.global_order import Row
 from benchmarks.baselines.rpwj import Part, Rpwj, Settings
-from slackwater.kernels.join import JoinSpec
-from slackwater.kernels.join_blocks import Counts, Located, RunFile
-from slackwater.kernels.join_ledger import Ledger
-from slackwater.kernels.join_spill import Batch, spill_step
+from slackwater.kernels.joins.bounded.blocks import Counts, Located, RunFile
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Policy, disk_time
 from slackwater.semantics.limits import START

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels import aggregate, low_table
-from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.kernels.windows import low_table
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow

@@ -20,9 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.tables import plain
-from slackwater.kernels import aggregate, column_engine, shared_panes
-from slackwater.kernels.aggregate import AggregateSpec, ints
-from slackwater.kernels.shared_panes import Store
+from slackwater.kernels import column_engine
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows import shared_panes
+from slackwater.kernels.windows.partials_step import AggregateSpec, ints
+from slackwater.kernels.windows.shared_panes import Store
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow

@@ -24,9 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.kernels import aggregate, column_engine, low_table, smoothing
-from slackwater.kernels.aggregate import AggregateSpec, ints
+from slackwater.kernels import column_engine
 from slackwater.kernels.buckets import BUCKETS
+from slackwater.kernels.windows import low_table, smoothing
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow

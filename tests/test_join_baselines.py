@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.baselines.global_order import GlobalOrderJoin, Row, run
 from benchmarks.baselines.ordered import LEFT_TIME, InputBuffered, OutputBuffered
 from benchmarks.baselines.rpwj import Block, Pair, Rpwj, Settings, pairs
-from slackwater.kernels.join import JoinSpec
+from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.limits import END
 

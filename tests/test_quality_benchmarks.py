@@ -27,7 +27,7 @@ from benchmarks.quality_join_data import SECOND, JoinData
 from benchmarks.quality_page import page
 from benchmarks.quality_spark import pieces, replay
 from slackwater.semantics.limits import START
-from slackwater.testing.oracle_slack import Arrived, true_results
+from slackwater.testing.oracle.slack import Arrived, true_results
 
 
 def test_an_outcome_is_that_of_windows_filled_one_by_one() -> None:

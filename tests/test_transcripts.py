@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from slackwater.errors import AnalysisError
-from slackwater.testing.transcripts import Observed, Transcript, load, oracle, parse, run
+from slackwater.testing.transcripts.script import Observed, Transcript, load, oracle, parse, run
 from tests.transcripts_on_spark import PARAMS
 
 
@@ -20,7 +20,7 @@ def test_oracle(path: Path) -> None:
 @pytest.mark.parametrize("plan", ["panes", "wids", "buffered", "adaptive"])
 @pytest.mark.parametrize("path", PARAMS)
 def test_kernels(path: Path, plan: str) -> None:
-    from slackwater.testing.kernel_executor import kernels
+    from slackwater.testing.executors.kernels import kernels
 
     transcript = load(path)
     if path.stem == "mini_tumbling_empty":

@@ -16,17 +16,17 @@ from benchmarks.baselines.in_order import InOrderMachine
 from benchmarks.baselines.merge import Merge
 from benchmarks.baselines.slack import ByCount, ByTime, SlackAggregate, SlackSort
 from slackwater.errors import AnalysisError
-from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Join, Source
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
-from slackwater.testing.kernel_executor import KernelMachine
-from slackwater.testing.oracle import Oracle
-from slackwater.testing.oracle_windows import end_of, windows_holding
+from slackwater.testing.executors.kernels import KernelMachine
+from slackwater.testing.oracle.nodes import Oracle
+from slackwater.testing.oracle.windows import end_of, windows_holding
 from slackwater.testing.strategies import cut, cuts, disordered, windows
-from slackwater.testing.transcripts import parse
+from slackwater.testing.transcripts.script import parse
 
 Row = dict[str, Any]
 FEW = settings(max_examples=20, deadline=None)

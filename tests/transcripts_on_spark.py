@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.testing.transcripts import load, run
+from slackwater.testing.transcripts.script import load, run
 from tests.conftest import check_progress
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PARAMS = [pytest.param(f, id=f.stem, marks=_specs(f)) for f in FILES]
 
 def run_on_spark(path: Path, spark: SparkSession, *, splits: bool) -> None:
     """Run a transcript over a row or a split source."""
-    from slackwater.testing.spark_executor import spark_executor
+    from slackwater.testing.executors.spark import spark_executor
 
     run(load(path), spark_executor(spark, splits=splits, groups=(2,), check=check_progress))
 
@@ -39,7 +39,7 @@ def crash_on_spark(path: Path, spark: SparkSession) -> None:
 
     Where it fails, over which source and by which plan of windows goes round over the files.
     """
-    from slackwater.testing.spark_executor import CRASH_POINTS, spark_executor
+    from slackwater.testing.executors.spark import CRASH_POINTS, spark_executor
 
     number = FILES.index(path)
     executor = spark_executor(

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.kernels.aggregate import Ints, ints
-from slackwater.kernels.panes import clamp
+from slackwater.kernels.windows.panes import clamp
+from slackwater.kernels.windows.partials_step import Ints, ints
 from slackwater.model.names import TIME
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START

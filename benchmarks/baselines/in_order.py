@@ -19,8 +19,9 @@ import pyarrow as pa
 from benchmarks.baselines.buffering import Buffering, checked
 from benchmarks.baselines.merge import Merge
 from slackwater.errors import AnalysisError
-from slackwater.kernels import aggregate, sort
-from slackwater.kernels.aggregate import END, AggregateSpec, ints
+from slackwater.kernels.rows import sort
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec, ints
 from slackwater.model.names import TIME
 from slackwater.model.node import Aggregate, Dedup, Join, Late, Node, Project, Sort, Source, Union
 from slackwater.model.schema import Field
@@ -28,8 +29,7 @@ from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import output_bounds
 from slackwater.semantics.limits import START
 from slackwater.semantics.progress import advance
-from slackwater.testing.kernel_executor import KernelMachine
-from slackwater.testing.kernel_tables import (
+from slackwater.testing.executors.kernel_tables import (
     numbered,
     plain,
     query,
@@ -38,8 +38,9 @@ from slackwater.testing.kernel_tables import (
     to_table,
     united,
 )
-from slackwater.testing.summaries import is_punctuation, summarize
-from slackwater.testing.transcripts import Observed
+from slackwater.testing.executors.kernels import KernelMachine
+from slackwater.testing.executors.summaries import is_punctuation, summarize
+from slackwater.testing.transcripts.script import Observed
 
 Row = dict[str, Any]
 WID = "_wid"

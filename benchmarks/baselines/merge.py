@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.baselines.buffering import checked
-from slackwater.kernels.aggregate import ints
+from slackwater.kernels.windows.partials_step import ints
 from slackwater.model.names import TIME
 from slackwater.semantics.limits import START
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels import join
-from slackwater.kernels.band_join import find_pairs, key_codes
-from slackwater.kernels.join_spec import JoinSpec, column_name, ints, output_schema
+from slackwater.kernels.joins import step as join
+from slackwater.kernels.joins.band_join import find_pairs, key_codes
+from slackwater.kernels.joins.spec import JoinSpec, column_name, ints, output_schema
 from slackwater.model.names import TIME
 from slackwater.semantics.join import needed_from, partners, time_bounds
 from slackwater.semantics.limits import START

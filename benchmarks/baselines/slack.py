@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import END, AggregateSpec, Ints, ints
 from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec, Ints, ints
 from slackwater.model.names import TIME
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START

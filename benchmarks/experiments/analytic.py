@@ -12,8 +12,8 @@ from benchmarks.experiments.joins import SCHEMA, rows_at, spec_of
 from benchmarks.experiments.skew import MILLI, in_order, link, out_of_order, steady
 from benchmarks.experiments.slack import by_bounds, by_slack, waits
 from benchmarks.experiments.slack import spec_of as one_aggregate
-from slackwater.kernels import sort
-from slackwater.kernels.aggregate import Ints, ints
+from slackwater.kernels.rows import sort
+from slackwater.kernels.windows.partials_step import Ints, ints
 from slackwater.model.join import Band
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.join import time_bounds

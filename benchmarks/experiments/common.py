@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.column_engine import Connection, connect, sql_to_arrow
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import AggregateSpec
 
 Verdict = Literal["yes", "in part", "no"]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from benchmarks.adaptive import LARGE, SKEWS, V, measure, peaks
 from benchmarks.experiments.common import Finding, mb, yes
-from slackwater.kernels.adaptive import sizes_of
-from slackwater.kernels.aggregate import AggregateSpec
+from slackwater.kernels.windows.adaptive import sizes_of
+from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow

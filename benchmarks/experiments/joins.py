@@ -11,8 +11,8 @@ import pyarrow as pa
 from benchmarks.baselines.merge import Merge
 from benchmarks.baselines.ordered import InputBuffered, OutputBuffered
 from benchmarks.experiments.common import Finding, yes
-from slackwater.kernels.aggregate import ints
-from slackwater.kernels.join_spec import JoinSpec
+from slackwater.kernels.joins.spec import JoinSpec
+from slackwater.kernels.windows.partials_step import ints
 from slackwater.model.join import Band, Tumbling, Within
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START

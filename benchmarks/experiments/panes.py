@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from benchmarks.baselines.buffering import Buffering
 from benchmarks.experiments.common import Finding, reduced, seconds, yes
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import END, AggregateSpec
 from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import column
 from slackwater.model.window import TimeWindow

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from benchmarks.baselines.buffering import Buffering, Running
 from benchmarks.baselines.merge import Merge
 from benchmarks.experiments.common import Finding, mb, reduced, yes
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import AggregateSpec, ints
 from slackwater.kernels.column_engine import connect
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from benchmarks.baselines.slack import ByCount, ByTime, Reading, Slack, SlackAggregate
 from benchmarks.experiments.common import Finding, reduced, yes
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import END, AggregateSpec, Ints
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec, Ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import column
 from slackwater.model.window import TimeWindow

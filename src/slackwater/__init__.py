@@ -39,7 +39,7 @@ from slackwater.surface.windows import (
 )
 
 if TYPE_CHECKING:
-    from slackwater.engine.handle import StreamingQuery
+    from slackwater.engine.driver.handle import StreamingQuery
     from slackwater.sources.read_stream import readStream
     from slackwater.sources.replay import replay
     from slackwater.surface.join import joinAll

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine import failpoints
+from slackwater.engine.store import failpoints
 from tests.faults.scenarios import Scenario, _delay, _script, _window, rows, scenarios
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from slackwater.model.window import (
     Window,
     all_time,
 )
-from slackwater.testing.transcript_join import build_join
+from slackwater.testing.transcripts.join import build_join
 
 NUMBERS = ("ts", "tb", "k", "v", "x", "y", "seq")
 EXTRA = tuple(f"extra{i}" for i in range(40))

@@ -10,20 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine import intent as intents
-from slackwater.engine import loop as loops
-from slackwater.engine.batch import Batch, Settings
-from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.control import request_flush
-from slackwater.engine.fused import fusible
-from slackwater.engine.group_task import group_task
-from slackwater.engine.inputs import SplitInput
-from slackwater.engine.loop import Loop, Query
-from slackwater.engine.low_level_tasks import split_task
-from slackwater.engine.manifest import OutputFile
-from slackwater.engine.plan import Plan
-from slackwater.engine.wire import pack_control, routes, to_batches, unpack
+from slackwater.engine.driver import intent as intents
+from slackwater.engine.driver import loop as loops
+from slackwater.engine.driver.loop import Loop, Query
+from slackwater.engine.lowlevel.fused import fusible
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.lowlevel.tasks import split_task
+from slackwater.engine.operators.group_task import group_task
+from slackwater.engine.paths.batch import Batch, Settings
+from slackwater.engine.paths.wire import pack_control, routes, to_batches, unpack
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import request_flush
+from slackwater.engine.store.manifest import OutputFile
 from slackwater.sinks.base import Sink
 from tests.conftest import check_progress
 

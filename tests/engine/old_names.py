@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine import manifest as manifests
-from slackwater.engine.plan import Output, Plan, build
-from slackwater.engine.sharing import Record, records, share
-from slackwater.testing.transcripts import parse
+from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.sharing import Record, records, share
+from slackwater.engine.store import manifest as manifests
+from slackwater.testing.transcripts.script import parse
 from tests.engine.in_process import Engine
 
 COLUMNS = {"k": "bigint", "ta": "bigint", "tb": "bigint", "v": "bigint"}
@@ -116,7 +116,7 @@ def reopened(name: str, plan: Plan, engine: Engine) -> Plan:
     """The plan for a checkpoint that is there, with the stores that it knows."""
     if name != "sorts":
         return plan
-    from slackwater.engine.checkpoint import Checkpoint
+    from slackwater.engine.store.checkpoint import Checkpoint
 
     last = manifests.last(Checkpoint(str(engine.folder / "ck")))
     known = {n: Record.from_json(r) for n, r in records(plan).items()}

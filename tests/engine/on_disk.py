@@ -19,21 +19,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine import failpoints, recovery
-from slackwater.engine import files as durable
-from slackwater.engine import loop as loops
-from slackwater.engine.batch import Settings
-from slackwater.engine.checkpoint import Checkpoint
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.control import request_flush
-from slackwater.engine.inputs import SplitInput
-from slackwater.engine.loop import Loop, Query
-from slackwater.engine.plan import Plan
-from slackwater.kernels import join_blocks
+from slackwater.engine.driver import loop as loops
+from slackwater.engine.driver import recovery
+from slackwater.engine.driver.loop import Loop, Query
+from slackwater.engine.driver.opening import open_query
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import files as durable
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import request_flush
+from slackwater.kernels.joins.bounded import blocks as join_blocks
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
 from slackwater.sinks.others import MemorySink
-from slackwater.surface.opening import open_query
 from tests.engine.in_process import run_job
 
 

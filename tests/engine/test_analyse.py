@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.engine.analyse import Analyser, fields_of, struct_of
+from slackwater.engine.analysis.analyse import Analyser, fields_of, struct_of
 from slackwater.errors import AnalysisError
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn

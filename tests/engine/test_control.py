@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.engine import failpoints
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.control import request_flush, requested_flushes
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import request_flush, requested_flushes
 from tests.engine.in_process import Engine, Make
 from tests.engine.test_low_table import plan_of, table
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.batch import Settings
-from slackwater.engine.plan import Plan, build
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Plan, build
 from slackwater.errors import CheckpointError
 from slackwater.model.policy import Quality
 from slackwater.model.window import TimeWindow

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine import deliver
-from slackwater.engine.batch import Batch, Staging
-from slackwater.engine.deliver import Delivery, ticks_sql
-from slackwater.engine.plan import Output, build
+from slackwater.engine.paths import deliver
+from slackwater.engine.paths.batch import Batch, Staging
+from slackwater.engine.paths.deliver import Delivery, ticks_sql
+from slackwater.engine.plan.plan import Output, build
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay

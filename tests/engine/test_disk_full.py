@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine import failpoints
-from slackwater.engine.deliver import Delivery
-from slackwater.engine.files import OWNER, write_replace, write_synced
-from slackwater.engine.plan import Plan
-from slackwater.engine.runs import write_run
-from slackwater.engine.task_errors import _column_engine_error, _no_room, written_by_spark
+from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.task_errors import _column_engine_error, _no_room, written_by_spark
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.store import failpoints
+from slackwater.engine.store.files import OWNER, write_replace, write_synced
+from slackwater.engine.store.runs import write_run
 from slackwater.errors import ExecutionError
 from slackwater.kernels import column_engine
-from slackwater.kernels.join_blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.sinks.files import ParquetSink
 from tests.engine import test_join_engine as joins
 from tests.engine import test_low_table as low
@@ -167,7 +167,7 @@ def test_what_writers_say_of_a_device_that_is_full(tmp_path: Path):
 
 def begin(store: LocalBlockStore, kind: str, schema: pa.Schema) -> Any:
     """As the store does, over a file that exists."""
-    from slackwater.kernels import join_blocks
+    from slackwater.kernels.joins.bounded import blocks as join_blocks
 
     file = open(store.folder / "full", "wb")  # noqa: SIM115
     sink = join_blocks._Summing(file)
@@ -184,8 +184,8 @@ def test_parquet_on_a_full_device_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         settings = type("S", (), {"compression": "zstd"})
         prefix = staticmethod(lambda what: what)
 
-    from slackwater.engine import deliver
-    from slackwater.engine.batch import Staging
+    from slackwater.engine.paths import deliver
+    from slackwater.engine.paths.batch import Staging
 
     delivery = object.__new__(Delivery)
     delivery.batch, delivery.task = Told(), "t"  # type: ignore[assignment]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.fused import fusible
-from slackwater.engine.plan import Output, Plan, build
+from slackwater.engine.lowlevel.fused import fusible
+from slackwater.engine.plan.plan import Output, Plan, build
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn

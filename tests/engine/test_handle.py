@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.handle import Prepared, StreamingQuery
+from slackwater.engine.driver.handle import Prepared, StreamingQuery
 from slackwater.errors import AnalysisError, ExecutionError
 
 

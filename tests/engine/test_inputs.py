@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from slackwater.engine.inputs import places
+from slackwater.engine.lowlevel.inputs import places
 from slackwater.model.schema import Field
 
 

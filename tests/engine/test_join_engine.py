@@ -14,16 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine import manifest as manifests
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.join_rows import InputRows
-from slackwater.engine.join_spill import _policy
-from slackwater.engine.plan import Output, Plan, build
+from slackwater.engine.operators.bounded_join import _policy
+from slackwater.engine.paths.join_rows import InputRows
+from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.store import manifest as manifests
 from slackwater.kernels.buckets import bucket_range
-from slackwater.kernels.join_ledger import Ledger
+from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.model.node import Join
 from slackwater.model.schema import Expr, Named
-from slackwater.testing.transcripts import Transcript, oracle, parse
+from slackwater.testing.transcripts.script import Transcript, oracle, parse
 from tests.engine.in_process import Engine
 
 DELAY = 5

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine import join_spill
-from slackwater.engine.join_operator import JoinProgram
-from slackwater.engine.program import StateStep
-from slackwater.testing import kernel_join
-from slackwater.testing.kernel_executor import kernels
-from slackwater.testing.transcripts import parse
+from slackwater.engine.operators import bounded_join as join_spill
+from slackwater.engine.operators.join import JoinProgram
+from slackwater.engine.operators.program import StateStep
+from slackwater.testing.executors import kernel_join
+from slackwater.testing.executors.kernels import kernels
+from slackwater.testing.transcripts.script import parse
 
 
 def counted(

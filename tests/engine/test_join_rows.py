@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.batch import Batch
-from slackwater.engine.deliver import Delivery, renamed
-from slackwater.engine.join_rows import InputRows
-from slackwater.engine.plan import Output, Step, build
-from slackwater.engine.wire import from_batches, pack, pack_control, to_batches
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import Delivery, renamed
+from slackwater.engine.paths.join_rows import InputRows
+from slackwater.engine.paths.wire import from_batches, pack, pack_control, to_batches
+from slackwater.engine.plan.plan import Output, Step, build
 from slackwater.kernels.buckets import bucket_of
 from slackwater.model.join import Band
 from slackwater.model.node import Join, Source, raw_name

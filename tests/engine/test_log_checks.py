@@ -11,9 +11,16 @@ from typing import Any
 
 import pytest
 
+from slackwater.engine.store.hadoop_checksum import check_sum
+from slackwater.engine.store.log_digest import (
+    FileLog,
+    OtherLog,
+    check_log,
+    from_json,
+    logs_at,
+    to_json,
+)
 from slackwater.errors import CheckpointError
-from slackwater.sources.hadoop_checksum import check_sum
-from slackwater.sources.log_digest import FileLog, OtherLog, check_log, from_json, logs_at, to_json
 from tests.engine import test_low_table as low_tables
 from tests.engine.on_disk import Place, no_spark, write_inputs
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.control import request_flush, requested_flushes
-from slackwater.engine.files import seal, unseal
-from slackwater.engine.manifest import Intent, Manifest
-from slackwater.engine.plan import build
+from slackwater.engine.plan.plan import build
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import request_flush, requested_flushes
+from slackwater.engine.store.files import seal, unseal
+from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import CheckpointError
 from tests.engine import test_low_table as low_tables
 from tests.engine.on_disk import Place, no_spark, write_inputs

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.batch import Settings
-from slackwater.engine.plan import Output, Plan, build
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Output, Plan, build
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import BoundedDelay

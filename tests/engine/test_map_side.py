@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from slackwater.engine import map_side
-from slackwater.engine.fused import Fused, fusible
-from slackwater.engine.map_side import partial_frame
-from slackwater.engine.plan import Output, Plan, build
+from slackwater.engine.lowlevel import map_side
+from slackwater.engine.lowlevel.fused import Fused, fusible
+from slackwater.engine.lowlevel.map_side import partial_frame
+from slackwater.engine.plan.plan import Output, Plan, build
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import Ordered

@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine import failpoints, moving
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.files import seal
-from slackwater.engine.inputs import SplitInput
-from slackwater.engine.manifest import Intent, Manifest
-from slackwater.engine.moving import Reading, open_directories
+from slackwater.engine.driver import moving
+from slackwater.engine.driver.moving import Reading, open_directories
+from slackwater.engine.lowlevel.directories import Directory, FileSource, file_sources, local
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import seal
+from slackwater.engine.store.log_paths import uri
+from slackwater.engine.store.manifest import Intent, Manifest
+from slackwater.engine.store.spark_log import identity, new_files
 from slackwater.errors import CheckpointError
-from slackwater.sources.directories import Directory, FileSource, file_sources, local
-from slackwater.sources.file_log import identity, new_files
-from slackwater.sources.log_paths import uri
 
 ODD = "ö ä%20;x#é [1]?*{a} (b)'c\"d+&=,~!@$^`|<>\u00a0\u2028\u200d😀"
 POINTS = ["move.staged", "move.begun", "move.file", "move.after"]

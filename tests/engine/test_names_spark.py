@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.engine import job
-from slackwater.engine import loop as loops
-from slackwater.engine.analyse import Analyser, struct_of
-from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.analysis.analyse import Analyser, struct_of
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.inputs import FrameInput, places
-from slackwater.engine.loop import Loop, Query
-from slackwater.engine.plan import Output, build
+from slackwater.engine.driver import job
+from slackwater.engine.driver import loop as loops
+from slackwater.engine.driver.loop import Loop, Query
+from slackwater.engine.lowlevel.inputs import FrameInput, places
+from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.names import SOURCE
 from slackwater.sinks.base import Sink
 from slackwater.surface.stream import Stream

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine import manifest as manifests
-from slackwater.engine.manifest import PLAIN_NAMES, PREFIXED_NAMES, Run
-from slackwater.engine.runs import read_run, write_run
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.manifest import PLAIN_NAMES, PREFIXED_NAMES, Run
+from slackwater.engine.store.runs import read_run, write_run
 from slackwater.model.names import BUCKET, TIME
 from tests.engine.in_process import Engine, Make
 from tests.engine.old_names import BEFORE, CASES, data, play, reopened

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.engine.partition_dirs import NULL_DIRECTORY, partition_tables
+from slackwater.engine.paths.partition_dirs import NULL_DIRECTORY, partition_tables
 from slackwater.errors import ExecutionError
 from tests.surface.helpers import refused, times, write
 from tests.surface.test_settings import settings

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine import cleaning
-from slackwater.engine import manifest as manifests
-from slackwater.engine.batch import Settings
-from slackwater.engine.plan import Output, Plan, build
-from slackwater.engine.sharing import share
+from slackwater.engine.driver import cleaning
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.sharing import share
+from slackwater.engine.store import manifest as manifests
 from slackwater.sinks.files import TextSink
-from slackwater.testing.transcripts import parse
+from slackwater.testing.transcripts.script import parse
 from tests.engine.in_process import Engine, Make
 
 COLUMNS = {"id": "bigint", "k": "bigint", "ts": "bigint", "v": "bigint"}

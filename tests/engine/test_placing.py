@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine import loop as loops
-from slackwater.engine import manifest as manifests
-from slackwater.engine.batch import Settings
-from slackwater.engine.inputs import SplitInput
-from slackwater.engine.placing import Waiting, decisions, stores, tree_of, waiting
-from slackwater.engine.plan import Plan
-from slackwater.engine.sharing import MAX_BITS, Record, records, share
+from slackwater.engine.driver import loop as loops
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.placing import Waiting, decisions, stores, tree_of, waiting
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.sharing import MAX_BITS, Record, records, share
+from slackwater.engine.store import manifest as manifests
 from slackwater.model.node import Filter, Node, Sort, Source
 from slackwater.model.policy import BoundedDelay, MaxDelay, Policy
 from slackwater.model.rewrite import Rewrite
@@ -30,7 +30,7 @@ from slackwater.model.time import TimeColumn
 from slackwater.semantics.slack.placement import candidates, optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, Decision, place, routes_of
 from slackwater.surface.explain import explain_plan
-from slackwater.testing.transcripts import oracle, parse
+from slackwater.testing.transcripts.script import oracle, parse
 from tests.engine import in_process
 from tests.engine import test_join_engine as joins
 from tests.engine.in_process import Engine

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.engine import failpoints, job, loop
-from slackwater.engine.group_task import group_task
-from slackwater.engine.low_level_tasks import split_task
-from slackwater.engine.wire import ARROW_SCHEMA, pack_control, routes, unpack
+from slackwater.engine.driver import job, loop
+from slackwater.engine.lowlevel.tasks import split_task
+from slackwater.engine.operators.group_task import group_task
+from slackwater.engine.paths.wire import ARROW_SCHEMA, pack_control, routes, unpack
+from slackwater.engine.store import failpoints
 from tests.surface.helpers import at, run
 
 if TYPE_CHECKING:

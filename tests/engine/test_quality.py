@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.plan import Output, Plan, build
+from slackwater.engine.plan.plan import Output, Plan, build
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import LATE_FIELDS, Aggregate, Filter, Late, Source
@@ -18,7 +18,7 @@ from slackwater.model.policy import MaxDelay, Policy, Quality
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
-from slackwater.testing.oracle_quality import simulate
+from slackwater.testing.oracle.quality import simulate
 from tests.engine.in_process import Engine, Make, run_whole
 
 FIELDS = (Field("n", "bigint"), Field("k", "bigint"), Field("ts", "bigint"), Field("v", "double"))

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine import manifest as manifests
-from slackwater.engine.plan import Output, Plan, build
-from slackwater.engine.quality import check
+from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.progress.quality import check
+from slackwater.engine.store import manifest as manifests
 from slackwater.errors import AnalysisError
 from slackwater.model.policy import BoundedDelay, MaxDelay, Policy, Quality
 from slackwater.model.rewrite import Rewrite
-from slackwater.testing.oracle_slack import SlackJoin
-from slackwater.testing.transcripts import parse
+from slackwater.testing.oracle.slack import SlackJoin
+from slackwater.testing.transcripts.script import parse
 from tests.engine.in_process import Engine, Make, run_whole
 
 COLUMNS = {"k": "bigint", "ta": "bigint", "tb": "bigint", "n": "bigint"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan import Output, build, renumber
-from slackwater.engine.quality import check
+from slackwater.engine.plan.plan import Output, build, renumber
+from slackwater.engine.progress.quality import check
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Filter, Node, Sort, Source
 from slackwater.model.policy import BoundedDelay, Policy, Quality

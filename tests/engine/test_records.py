@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine import group_task, loop
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.plan import Output, build
+from slackwater.engine.driver import loop
+from slackwater.engine.operators import group_task
+from slackwater.engine.plan.plan import Output, build
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn, iso

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from slackwater.engine.manifest import Run
-from slackwater.engine.runs import regroup
+from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.runs import regroup
 from slackwater.kernels.buckets import BUCKETS, bucket_range
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan import Output, build
-from slackwater.engine.reserved import check_names, check_twice
+from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.names import ours
 from slackwater.model.node import Dedup, Sort, Source

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine import deliver
-from slackwater.engine.batch import Settings, Staging
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.files import OWNER, UMASK, Rights
-from slackwater.engine.manifest import OutputFile
+from slackwater.engine.paths import deliver
+from slackwater.engine.paths.batch import Settings, Staging
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import OWNER, UMASK, Rights
+from slackwater.engine.store.manifest import OutputFile
 from slackwater.errors import AnalysisError
 from slackwater.kernels import column_engine
 from slackwater.sinks.files import ParquetSink

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine import manifest as manifests
-from slackwater.engine.inputs import SplitInput
-from slackwater.engine.plan import Output, Plan, build, renumber
-from slackwater.engine.sharing import Record, records, share
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.plan.plan import Output, Plan, build, renumber
+from slackwater.engine.plan.sharing import Record, records, share
+from slackwater.engine.store import manifest as manifests
 from slackwater.model.node import Late, Node, SharedPanes, Sort, Source, Union
 from slackwater.model.policy import BoundedDelay, MaxDelay, Punctuated, Quality
 from slackwater.model.time import TimeColumn

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.batch import Settings
+from slackwater.engine.paths.batch import Settings
 from tests.engine.in_process import Engine
 from tests.engine.test_low_table import plan_of, shown, table
 

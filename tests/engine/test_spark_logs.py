@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine.spark_logs import KEY, MANAGER, quick_logs
+from slackwater.engine.driver.spark_logs import KEY, MANAGER, quick_logs
 from tests.surface.helpers import at, run
 
 if TYPE_CHECKING:

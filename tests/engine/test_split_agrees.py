@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.schema import fields_of
+from slackwater.engine.analysis.schema import fields_of
 from slackwater.errors import SlackwaterError
 from slackwater.model.schema import Field
 from tests.engine.parquet_pairs import written

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.engine.lowlevel.splits import plan_splits, scanned
+from slackwater.engine.parquet.folder_values import literal_of
+from slackwater.engine.parquet.folders import data_files
+from slackwater.engine.parquet.types import Mismatch, reading, stored_columns
+from slackwater.engine.store.spark_log import present
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.kernels.column_engine import connect, plain
 from slackwater.kernels.types import arrow_schema, parse
 from slackwater.model.schema import Field
-from slackwater.sources.file_log import present
-from slackwater.sources.folder_values import literal_of
-from slackwater.sources.parquet_types import Mismatch, reading, stored_columns
-from slackwater.sources.partition_folders import data_files
-from slackwater.sources.splits import plan_splits, scanned
 from tests.engine.in_process import Make
 from tests.engine.parquet_pairs import DECLARED, READ, stored, written
 from tests.engine.test_time_ranges import result as windowed

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.manifest import Manifest, Run
-from slackwater.engine.plan import Output, Plan, build
-from slackwater.engine.statistics import choice, settled
+from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.window_plans import choice, settled
+from slackwater.engine.store.manifest import Manifest, Run
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source

@@ -8,7 +8,7 @@ from slackwater.errors import ExecutionError, SetupError, SlackwaterError
 
 pyspark_errors = pytest.importorskip("pyspark.errors")
 
-from slackwater.engine.task_errors import task_errors  # noqa: E402
+from slackwater.engine.paths.task_errors import task_errors  # noqa: E402
 
 
 def raised(text: str) -> BaseException:

@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.fused import Dialect, _verdict
-from slackwater.engine.plan import Output, build
+from slackwater.engine.lowlevel import time_ranges as module
+from slackwater.engine.lowlevel.fused import Dialect, _verdict
+from slackwater.engine.lowlevel.splits import Split
+from slackwater.engine.lowlevel.time_ranges import TimeRange, time_ranges
+from slackwater.engine.plan.plan import Output, build
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
@@ -20,9 +23,6 @@ from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import EARLIEST, LATEST
-from slackwater.sources import time_ranges as module
-from slackwater.sources.splits import Split
-from slackwater.sources.time_ranges import TimeRange, time_ranges
 from tests.engine.in_process import Make, run_whole
 
 TIME = TimeColumn("ts", "long", None)

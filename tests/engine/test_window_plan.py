@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.runs import read_run
+from slackwater.engine.store.runs import read_run
 from slackwater.kernels.buckets import BUCKETS
 from tests.engine.test_low_table import plan_of, shown, table
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from slackwater.engine import failpoints
+from slackwater.engine.store import failpoints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

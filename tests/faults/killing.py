@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.engine import failpoints
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
 from tests.faults.scenarios import Scenario
 
 if TYPE_CHECKING:

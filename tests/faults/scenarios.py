@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 
 import slackwater as sw
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.handle import StreamingQuery
+from slackwater.engine.driver.handle import StreamingQuery
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
-from slackwater.testing.spark_executor import _array, _plain, _Surface
-from slackwater.testing.transcripts import Transcript, _projected, oracle, parse
+from slackwater.testing.executors.spark import _array, _plain, _Surface
+from slackwater.testing.transcripts.script import Transcript, _projected, oracle, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

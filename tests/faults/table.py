@@ -10,7 +10,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slackwater.engine.failpoints import POINTS
+from slackwater.engine.store.failpoints import POINTS
 from tests.faults.scenarios import scenarios
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"

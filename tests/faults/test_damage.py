@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slackwater.engine import failpoints, loop
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.files import write_new
-from slackwater.engine.manifest import Manifest
+from slackwater.engine.driver import loop
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import write_new
+from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import CheckpointError
 from tests.faults.killing import ROOT, environment, finish, has_ended, visible
 from tests.faults.scenarios import Scenario, scenarios

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.engine.failpoints import POINTS
+from slackwater.engine.store.failpoints import POINTS
 from tests.faults.killing import HITS, Ended, finish, has_ended, kill_each, visible
 from tests.faults.scenarios import scenarios
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.failpoints import POINTS
-from slackwater.testing.transcripts import oracle
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.failpoints import POINTS
+from slackwater.testing.transcripts.script import oracle
 from tests.faults.killing import (
     HITS,
     Ended,

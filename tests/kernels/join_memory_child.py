@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels.join import JoinSpec, step
-from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger
-from slackwater.kernels.join_spill import Batch, spill_step
+from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.step import JoinSpec, step
 from slackwater.model.join import Band
 from slackwater.semantics.join import needed_from
 from slackwater.semantics.join_memory import Policy

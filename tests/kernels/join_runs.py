@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from slackwater.kernels import join
 from slackwater.kernels.buckets import bucket_of
+from slackwater.kernels.joins import step as join
 from slackwater.model.join import Band, Reach, Tumbling, Within
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.join import needed_from
 from slackwater.semantics.limits import END, START
-from slackwater.testing.oracle_join import JoinOracle, JoinRow
+from slackwater.testing.oracle.join import JoinOracle, JoinRow
 
 KEY = pa.float64()
 SCHEMA = pa.schema(

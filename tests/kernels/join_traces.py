@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from slackwater.kernels.join import JoinSpec
-from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger
-from slackwater.kernels.join_spill import Batch, spill_step
+from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join import max_bound, time_bounds
 from slackwater.semantics.join_memory import Policy

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import adaptive, aggregate, column_engine
-from slackwater.kernels.aggregate import END, AggregateSpec, ints
+from slackwater.kernels import column_engine
+from slackwater.kernels.windows import adaptive
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec, ints
 from slackwater.model.schema import Field
 from slackwater.semantics.adaptive import BUFFERED, Rules, rows_held
 from slackwater.semantics.window_ids import wid_range

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import aggregate, column_engine
-from slackwater.kernels.aggregate import END, AggregateSpec
+from slackwater.kernels import column_engine
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow
 from tests.kernels import brute

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.kernels import assemble, partials
-from slackwater.kernels.panes import END, Panes
+from slackwater.kernels.aggregates import partials
+from slackwater.kernels.windows import assemble
+from slackwater.kernels.windows.panes import END, Panes
 from slackwater.model.window import TimeWindow
 from tests.kernels import brute
 

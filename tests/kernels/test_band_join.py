@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels.band_join import NO_KEY, TimeIndex, find_pairs, key_codes, present
+from slackwater.kernels.joins.band_join import NO_KEY, TimeIndex, find_pairs, key_codes, present
 from slackwater.semantics.limits import EARLIEST, LATEST
 
 MANY = settings(max_examples=250, deadline=None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import dedup
+from slackwater.kernels.rows import dedup
 
 SCHEMA = pa.schema(
     [("a", pa.string()), ("b", pa.float64()), ("__sw_time", pa.int64()), ("id", pa.int64())]

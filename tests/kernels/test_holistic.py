@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError, ExecutionError
-from slackwater.kernels import overlapping, partials, tables
-from slackwater.kernels.aggregate import END, AggregateSpec
-from slackwater.kernels.tables import Tables
+from slackwater.kernels.aggregates import overlapping, partials, tables
+from slackwater.kernels.aggregates.tables import Tables
 from slackwater.kernels.types import arrow_type
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.window import TimeWindow
 from tests.kernels import test_aggregate as flow
 from tests.kernels.holistic_brute import aggregate, call, counted, same
@@ -226,7 +226,7 @@ def test_a_share_is_the_number_that_was_written():
 
 
 def run_one(spec: AggregateSpec, data: list[dict]) -> tuple[list, pa.Table]:
-    from slackwater.kernels import aggregate as kernel
+    from slackwater.kernels.windows import partials_step as kernel
 
     made = flow.partials(spec, data, ())
     empty = kernel.partials_schema(spec).empty_table()

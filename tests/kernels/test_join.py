@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
-from slackwater.kernels import join, join_batch
+from slackwater.kernels.joins import batch as join_batch
+from slackwater.kernels.joins import step as join
 from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
-from slackwater.testing.oracle_join import JoinRow
+from slackwater.testing.oracle.join import JoinRow
 from tests.kernels import join_runs
 from tests.kernels.join_runs import (
     SCHEMA,

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from slackwater.engine.join_spill import regroup
+from slackwater.engine.operators.bounded_join import regroup
 from slackwater.kernels.buckets import BUCKETS, bucket_range
-from slackwater.kernels.join_ledger import VERSION, Ledger
+from slackwater.kernels.joins.bounded.ledger import VERSION, Ledger
 from slackwater.semantics.join_memory import Block, Debt, Marked, Rules, bucket_bits
 from slackwater.semantics.limits import START
 

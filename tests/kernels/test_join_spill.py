@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import join_probe
-from slackwater.kernels.join import JoinSpec
-from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger
-from slackwater.kernels.join_spill import Batch, spill_step
+from slackwater.kernels.joins.bounded import probe as join_probe
+from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.join_memory import Policy

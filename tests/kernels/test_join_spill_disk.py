@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from slackwater.errors import CheckpointError
-from slackwater.kernels import join_probe
-from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger, place_of
+from slackwater.kernels.joins.bounded import probe as join_probe
+from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.ledger import Ledger, place_of
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Block, Policy, scan_cost
 from slackwater.semantics.limits import END

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.join_spill import regroup as engine_regroup
-from slackwater.kernels import join_probe, join_regroup
+from slackwater.engine.operators.bounded_join import regroup as engine_regroup
 from slackwater.kernels.buckets import bucket_range
-from slackwater.kernels.join import JoinSpec
-from slackwater.kernels.join_blocks import LocalBlockStore
-from slackwater.kernels.join_ledger import Ledger
-from slackwater.kernels.join_spill import Batch, spill_step
+from slackwater.kernels.joins.bounded import probe as join_probe
+from slackwater.kernels.joins.bounded import regroup as join_regroup
+from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Policy
 from slackwater.semantics.limits import END, START

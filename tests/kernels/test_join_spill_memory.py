@@ -8,7 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from slackwater.kernels import join_spill
+from slackwater.kernels.joins.bounded import step as join_spill
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Policy, areas
 from slackwater.semantics.limits import END

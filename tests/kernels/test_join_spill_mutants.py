@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slackwater.kernels import join_spill
-from slackwater.kernels.join_ledger import Ledger
-from slackwater.kernels.join_residence import Residence
+from slackwater.kernels.joins.bounded import step as join_spill
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.residence import Residence
 from slackwater.model.join import Band
 from slackwater.semantics import join_memory
 from slackwater.semantics.join_memory import FAR, Policy, Rules

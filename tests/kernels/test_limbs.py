@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import limbs as lb
+from slackwater.kernels.aggregates import limbs as lb
 
 WIDE = st.integers(-(10**38) + 1, 10**38 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import aggregate, low_table
 from slackwater.kernels.buckets import hash_of
+from slackwater.kernels.windows import low_table
+from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.low_table import LowTable, bound_of_pane, due, first_open, held_pane
 from slackwater.semantics.window_ids import last_complete

@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import AggregateSpec
 from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow

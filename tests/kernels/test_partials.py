@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError, ExecutionError
-from slackwater.kernels import column_engine, partials
-from slackwater.kernels.aggregate import without_prefix
+from slackwater.kernels import column_engine
+from slackwater.kernels.aggregates import partials
 from slackwater.kernels.types import arrow_type
+from slackwater.kernels.windows.partials_step import without_prefix
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Expr, column
 from tests.kernels import brute

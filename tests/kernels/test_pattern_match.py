@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels.pattern_match import closed, matching
+from slackwater.kernels.windows.pattern_match import closed, matching
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn

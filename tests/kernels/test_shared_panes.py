@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import aggregate, shared_panes
-from slackwater.kernels.aggregate import END, AggregateSpec
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows import shared_panes
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.cost import Constants
 from slackwater.semantics.pane_sharing import (

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
-from slackwater.kernels import aggregate, partials, sketches
-from slackwater.kernels.aggregate import END, AggregateSpec
+from slackwater.kernels.aggregates import partials, sketches
+from slackwater.kernels.aggregates.tables import Merged
 from slackwater.kernels.buckets import hash_of
-from slackwater.kernels.tables import Merged
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.window import TimeWindow
 from tests.kernels import test_aggregate as flow
 from tests.kernels.holistic_brute import call

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.smoothing import regroup
-from slackwater.kernels import aggregate, smoothing
-from slackwater.kernels.aggregate import END
+from slackwater.engine.operators.smoothing import regroup
 from slackwater.kernels.buckets import BUCKETS, bucket_range
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows import smoothing
+from slackwater.kernels.windows.partials_step import END
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.smoothing import Smoothing, cells_out, forced_to, held_bound

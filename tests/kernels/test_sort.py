@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import sort
+from slackwater.kernels.rows import sort
 
 SCHEMA = pa.schema([("__sw_time", pa.int64()), ("id", pa.int64())])
 

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from slackwater.errors import ExecutionError
-from slackwater.kernels import aggregate, column_engine, partials
-from slackwater.kernels.aggregate import END, AggregateSpec
+from slackwater.kernels import column_engine
+from slackwater.kernels.aggregates import partials
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow
 from tests.kernels import brute

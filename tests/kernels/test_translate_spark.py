@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.analyse import Analyser, fields_of
+from slackwater.engine.analysis.analyse import Analyser, fields_of
 from slackwater.kernels.translate.types import duck_type
 from slackwater.model.schema import Named
 from slackwater.model.zone import fixed_offset

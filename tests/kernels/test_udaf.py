@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import ExecutionError
-from slackwater.kernels import aggregate, partials
-from slackwater.kernels.aggregate import END, AggregateSpec
+from slackwater.kernels.aggregates import partials
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.aggregate import Primitive, Udaf
 from slackwater.model.schema import column
 from slackwater.model.window import TimeWindow

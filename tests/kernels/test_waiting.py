@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels import waiting
-from slackwater.kernels.waiting import FOR, Marks, Reader
+from slackwater.kernels.rows import waiting
+from slackwater.kernels.rows.waiting import FOR, Marks, Reader
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.slack.placement import optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, place, routes_of

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.plan import Operator
-from slackwater.engine.program import Arrival
-from slackwater.kernels import aggregate
-from slackwater.kernels.aggregate import AggregateSpec
-from slackwater.kernels.by_tuple import hidden
+from slackwater.engine.operators.program import Arrival
+from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.column_engine import connect, sql_to_arrow
-from slackwater.kernels.counting import counted_rows, counted_select
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.by_tuple import hidden
+from slackwater.kernels.windows.counting import counted_rows, counted_select
+from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate
 from slackwater.model.schema import Field, Named, column
@@ -22,7 +22,7 @@ from slackwater.model.window import ByTuple, Landmark, RowWindow, SessionWindow,
 from slackwater.semantics.limits import START
 from slackwater.semantics.windows import needs_rows, plan_of
 from slackwater.testing.custom_windows import shifts
-from slackwater.testing.program_machine import ProgramMachine
+from slackwater.testing.executors.program_machine import ProgramMachine
 
 KEY = Named("k", column("k", "string"))
 COUNT = Primitive("_a0", "count", (), "bigint")

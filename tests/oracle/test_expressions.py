@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slackwater.errors import AnalysisError
-from slackwater.testing.expressions import compile_expression, to_duck
+from slackwater.testing.oracle.expressions import compile_expression, to_duck
 
 ROW = {"v": 7, "w": None, "g": "it's", "t": True, "window": {"start": 1, "end": 5}, "a b": 3}
 

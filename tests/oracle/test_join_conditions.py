@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.errors import AnalysisError, ExecutionError
-from slackwater.kernels.condition import holds
+from slackwater.kernels.joins.condition import holds
 from slackwater.model.render import digest, render
 from slackwater.model.schema import Field
 from slackwater.surface.conditions import ConditionSpec, condition_of
-from slackwater.testing.kernel_executor import kernels
+from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
-from slackwater.testing.transcripts import oracle, parse
+from slackwater.testing.transcripts.script import oracle, parse
 from tests.oracle.test_joins_against_oracle import _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.semantics.limits import END, START
-from slackwater.testing.oracle_join import JoinOracle, JoinRow, last_partner, pairs, whole_join
+from slackwater.testing.oracle.join import JoinOracle, JoinRow, last_partner, pairs, whole_join
 from tests.kernels.join_runs import bands, histories, ids, reaches, table, tumblings
 
 FEW = settings(max_examples=60, deadline=None)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.testing import kernel_join
-from slackwater.testing.kernel_executor import kernels
+from slackwater.testing.executors import kernel_join
+from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
-from slackwater.testing.transcripts import Observed, Transcript, load, oracle, parse, run
+from slackwater.testing.transcripts.script import Observed, Transcript, load, oracle, parse, run
 from tests.oracle.test_kernels_against_oracle import canonical
 
 MEMORY = Path(__file__).parents[1] / "transcripts" / "join_memory.yaml"

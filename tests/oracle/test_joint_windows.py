@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
 from slackwater.semantics import frontier as rules
-from slackwater.testing import kernel_join
-from slackwater.testing.kernel_executor import kernels
+from slackwater.testing.executors import kernel_join
+from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
-from slackwater.testing.transcripts import Transcript, load, oracle, parse
+from slackwater.testing.transcripts.script import Transcript, load, oracle, parse
 from tests.oracle.test_joins_against_oracle import MEMORY, _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.testing.kernel_executor import Plan, kernels
+from slackwater.testing.executors.kernels import Plan, kernels
 from slackwater.testing.strategies import cut, cuts, disordered
-from slackwater.testing.transcripts import Observed, oracle, parse
+from slackwater.testing.transcripts.script import Observed, oracle, parse
 
 POLICIES = [
     "ordered",

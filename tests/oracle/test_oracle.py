@@ -25,8 +25,8 @@ from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START, propagate, topological
 from slackwater.semantics.progress import SourceState
-from slackwater.testing.oracle import Oracle
-from slackwater.testing.oracle_aggregates import aggregate
+from slackwater.testing.oracle.aggregates import aggregate
+from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.strategies import (
     cut,
     cuts,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from slackwater.semantics.bounds import END, START
 from slackwater.testing import low_water_marks
-from slackwater.testing.kernel_executor import KernelMachine, kernels
-from slackwater.testing.oracle import Oracle
+from slackwater.testing.executors.kernels import KernelMachine, kernels
+from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.strategies import cut, cuts, disordered
-from slackwater.testing.transcripts import Executor, oracle, parse
+from slackwater.testing.transcripts.script import Executor, oracle, parse
 
 EXECUTORS = {"oracle": oracle, "kernels": kernels("panes")}
 BOTH = pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)

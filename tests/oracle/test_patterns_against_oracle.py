@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.testing.kernel_executor import Plan, kernels
-from slackwater.testing.transcripts import Observed, oracle, parse
+from slackwater.testing.executors.kernels import Plan, kernels
+from slackwater.testing.transcripts.script import Observed, oracle, parse
 from tests.oracle.test_kernels_against_oracle import canonical
 
 COLUMNS = {"ts": "bigint", "k": "string", "n": "bigint", "v": "bigint", "p": "pattern"}

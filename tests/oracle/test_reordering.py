@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.baselines.buffering import Buffering
-from slackwater.kernels.aggregate import ints
+from slackwater.kernels.windows.partials_step import ints
 from slackwater.model.node import Node, Project, Source, Union
 from slackwater.model.window import TimeWindow
-from slackwater.testing.kernel_executor import KernelMachine
-from slackwater.testing.kernel_tables import numbered, timed
-from slackwater.testing.oracle import Oracle
+from slackwater.testing.executors.kernel_tables import numbered, timed
+from slackwater.testing.executors.kernels import KernelMachine
+from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.strategies import cut, cuts, disordered
-from slackwater.testing.transcripts import parse
+from slackwater.testing.transcripts.script import parse
 
 Rows = list[dict[str, Any]]
 DELAY = 6

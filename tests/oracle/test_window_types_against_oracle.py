@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.testing.kernel_executor import kernels
+from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
-from slackwater.testing.transcripts import oracle, parse
+from slackwater.testing.transcripts.script import oracle, parse
 from tests.oracle.test_kernels_against_oracle import canonical
 
 COLUMNS = {"ts": "bigint", "k": "string", "v": "bigint", "i": "bigint"}

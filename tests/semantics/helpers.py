@@ -9,7 +9,7 @@ from slackwater.model.policy import Policy
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.progress import SourceState, advance, initial_state, resolve_source
-from slackwater.testing.summaries import summarize
+from slackwater.testing.executors.summaries import summarize
 
 TS = TimeColumn("ts", "long", None)
 MICROS = TimeColumn("ts", "timestamp", 1)

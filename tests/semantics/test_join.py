@@ -14,7 +14,7 @@ from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics import join
 from slackwater.semantics.limits import END, START
-from slackwater.testing.oracle_join import JoinOracle, pairs
+from slackwater.testing.oracle.join import JoinOracle, pairs
 from tests.kernels.join_runs import bands, histories, reaches, tumblings
 
 MANY = settings(max_examples=150, deadline=None)

@@ -12,7 +12,7 @@ from slackwater.model.policy import BoundedDelay, BoundedLatency, MaxDelay, Orde
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.bounds import START
 from slackwater.semantics.progress import guard_limit
-from slackwater.testing import oracle_progress
+from slackwater.testing.oracle import progress as oracle_progress
 from tests.semantics.helpers import Feed
 from tests.semantics.test_local_time import at, moments, wall
 
@@ -56,7 +56,7 @@ def test_policies_against_the_oracle(
 
 
 def at_zone(instant: int, zone: str) -> int:
-    from slackwater.testing.oracle_local import shown
+    from slackwater.testing.oracle.local import shown
 
     return shown(instant, zone)
 

@@ -16,7 +16,7 @@ from slackwater.model.join_times import join_times
 from slackwater.model.time import TimeColumn, parse_instant, window_time
 from slackwater.model.zone import fixed_offset, session_zone
 from slackwater.semantics.local_time import greatest_until, instant_of, least_from, local_of
-from slackwater.testing import oracle_local
+from slackwater.testing.oracle import local as oracle_local
 from tests.semantics.zones import OFFSETS, REFUSED, REGIONS
 
 if TYPE_CHECKING:

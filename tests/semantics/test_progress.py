@@ -28,7 +28,7 @@ from slackwater.semantics.progress import (
     raised,
     resolve,
 )
-from slackwater.testing.summaries import summarize
+from slackwater.testing.executors.summaries import summarize
 from tests.semantics.helpers import MICROS, TS, Feed
 
 SECOND = 1_000_000

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slackwater.engine.files import seal
+from slackwater.engine.store.files import seal
 from slackwater.model.time import SECOND, iso
 
 NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
 from tests.surface.helpers import at, canonical, feed, run
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.engine import manifest as manifests
-from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.kernels.types import arrow_schema
 from tests.surface.helpers import START, UTC, canonical, run, times, write
 
@@ -106,7 +106,7 @@ def values(seed: int, n: int) -> list[dict[str, Any]]:
 def folder(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     from pyspark.sql.types import StructType
 
-    from slackwater.engine.analyse import fields_of
+    from slackwater.engine.analysis.analyse import fields_of
 
     schema = arrow_schema(fields_of(StructType.fromDDL(SCHEMA)))
     made = tmp_path_factory.mktemp("values")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine import history
+from slackwater.engine.store import history
 from slackwater.surface.cli.run_file import noticed, start_described
 from slackwater.surface.demo.results import account
 from tests.surface.test_cli import run

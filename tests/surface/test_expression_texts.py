@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.engine.analyse import Analyser
+from slackwater.engine.analysis.analyse import Analyser
 from slackwater.model.schema import Field
 from tests.surface.helpers import at, refused, run, times, write
 from tests.surface.test_settings import settings

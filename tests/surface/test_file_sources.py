@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.sources.splits import plan_splits
+from slackwater.engine.lowlevel.splits import plan_splits
 from tests.surface.helpers import at, canonical, run, seconds, times, write
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.analyse import Analyser
+from slackwater.engine.analysis.analyse import Analyser
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves

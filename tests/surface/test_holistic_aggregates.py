@@ -62,7 +62,7 @@ def aggregates() -> list[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     from pyspark.sql.types import StructType
 
-    from slackwater.engine.analyse import fields_of
+    from slackwater.engine.analysis.analyse import fields_of
 
     schema = arrow_schema(fields_of(StructType.fromDDL(SCHEMA)))
     made = tmp_path_factory.mktemp("values")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine.join_spill import _policy, is_spilled
-from slackwater.engine.plan import Operator
+from slackwater.engine.operators.bounded_join import _policy, is_spilled
+from slackwater.engine.plan.plan import Operator
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Join, Node, Sort, Source
 from slackwater.model.policy import Ordered

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.store.checkpoint import Checkpoint
 from tests.surface.helpers import at, refused, run, times, write
 from tests.surface.test_settings import settings
 

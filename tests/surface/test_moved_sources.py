@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine import failpoints
-from slackwater.sources.directories import directories_of
-from slackwater.sources.log_paths import uri
+from slackwater.engine.lowlevel.directories import directories_of
+from slackwater.engine.store import failpoints
+from slackwater.engine.store.log_paths import uri
 from tests.engine.test_moving import ODD
 from tests.surface.helpers import run, times, write
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.plan import Output, Plan, build, renumber
+from slackwater.engine.driver.opening import open_query
+from slackwater.engine.plan.plan import Output, Plan, build, renumber
+from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.render import describe
-from slackwater.surface.opening import open_query
 from tests.surface.helpers import refused
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine import failpoints
+from slackwater.engine.store import failpoints
 from tests.conftest import check_progress
 from tests.surface.helpers import at, feed, seconds
 

@@ -11,7 +11,7 @@ import pytest
 import slackwater as sw
 from slackwater.errors import AnalysisError
 from slackwater.testing.job import run
-from slackwater.testing.oracle_quality import simulate
+from slackwater.testing.oracle.quality import simulate
 
 pytestmark = pytest.mark.spark
 

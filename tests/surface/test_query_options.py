@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.batch import Settings
+from slackwater.engine.paths.batch import Settings
 from slackwater.errors import AnalysisError
 from slackwater.model.meaning import Meaning
 from slackwater.model.window import TimeWindow

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine import history
+from slackwater.engine.store import history
 from slackwater.errors import CheckpointError
 from slackwater.surface.report import quality, render_report, series, svg
 from tests.surface.history_records import checkpoint, record

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.session_settings import current
+from slackwater.engine.analysis.session_settings import current
+from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.meaning import SETTINGS, Meaning
 from tests.surface.helpers import at, refused, run
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.engine.old_meaning import check_numbers
+from slackwater.engine.driver.old_meaning import check_numbers
 from slackwater.errors import CheckpointError
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.batch import Staging
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.files import damaged, file_checksum
-from slackwater.engine.manifest import OutputFile
-from slackwater.engine.reserved import check_twice
+from slackwater.engine.paths.batch import Staging
+from slackwater.engine.plan.reserved import check_twice
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.exact_paths import spark_path
+from slackwater.engine.store.files import damaged, file_checksum
+from slackwater.engine.store.manifest import OutputFile
 from slackwater.errors import AnalysisError, CheckpointError, SetupError
 from slackwater.kernels.room import room_for
 from slackwater.kernels.translate.types import fields_of_struct
 from slackwater.model.schema import Field
-from slackwater.sources.exact_paths import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ class Sink(ABC):
     # ---- for sinks that hand rows to Spark ----
     def frame(self, spark: SparkSession, files: Sequence[OutputFile]) -> DataFrame:
         """The rows of staged files as a DataFrame."""
-        from slackwater.engine.analyse import struct_of
+        from slackwater.engine.analysis.analyse import struct_of
 
         schema = struct_of(self.fields)
         paths = [str(self.staged / f.name) for f in files if f.name]

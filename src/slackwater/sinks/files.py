@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from slackwater.engine import failpoints
-from slackwater.engine.batch import Staging
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.expression_text import quoted
-from slackwater.engine.files import sync_dir
-from slackwater.engine.manifest import OutputFile
-from slackwater.engine.task_errors import written_by_spark
+from slackwater.engine.analysis.text import quoted
+from slackwater.engine.paths.batch import Staging
+from slackwater.engine.paths.task_errors import written_by_spark
+from slackwater.engine.store import failpoints
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import sync_dir
+from slackwater.engine.store.manifest import OutputFile
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field

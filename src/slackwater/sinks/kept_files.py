@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from slackwater.engine.files import (
+from slackwater.engine.store.files import (
     Rights,
     damaged,
     file_checksum,
@@ -19,7 +19,7 @@ from slackwater.engine.files import (
     unseal,
     write_replace,
 )
-from slackwater.engine.manifest import Manifest, OutputFile
+from slackwater.engine.store.manifest import Manifest, OutputFile
 
 WHAT = "result file"
 Sums = Mapping[str, tuple[int, int]]

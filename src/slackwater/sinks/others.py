@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine import failpoints
-from slackwater.engine import manifest as manifests
-from slackwater.engine.batch import Staging
-from slackwater.engine.checkpoint import Checkpoint
-from slackwater.engine.evidence import published_mark
-from slackwater.engine.files import make_folders
-from slackwater.engine.manifest import OutputFile
+from slackwater.engine.paths.batch import Staging
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.evidence import published_mark
+from slackwater.engine.store.exact_paths import spark_path
+from slackwater.engine.store.files import make_folders
+from slackwater.engine.store.manifest import OutputFile
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import check_moved, move
 from slackwater.sinks.kept_files import KeptFiles
-from slackwater.sources.exact_paths import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ class MemorySink(Sink):
         return None
 
     def _view(self) -> None:
-        from slackwater.engine.analyse import struct_of
+        from slackwater.engine.analysis.analyse import struct_of
 
         # A DataFrame lists its files once, so the view is made anew for each batch with results.
         schema = struct_of(self.fields)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analyse import fields_of
-from slackwater.engine.inputs import SplitInput
+from slackwater.engine.analysis.analyse import fields_of
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.errors import AnalysisError
-from slackwater.sources.exact_paths import check_folder, spark_path
 from slackwater.sources.split_rules import rows_because
 
 if TYPE_CHECKING:

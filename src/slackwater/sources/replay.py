@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine.analyse import fields_of
-from slackwater.engine.files import OWNER, UMASK, make_file, make_folders
-from slackwater.engine.inputs import SplitInput
+from slackwater.engine.analysis.analyse import fields_of
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.store.files import OWNER, UMASK, make_file, make_folders
 from slackwater.errors import AnalysisError
 from slackwater.kernels.types import arrow_schema
 

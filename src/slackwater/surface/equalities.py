@@ -9,7 +9,7 @@ from slackwater.errors import AnalysisError
 from slackwater.model.schema import Field
 
 if TYPE_CHECKING:
-    from slackwater.engine.analyse import Analyser
+    from slackwater.engine.analysis.analyse import Analyser
 
 _LEFT, _RIGHT = "l", "r"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackwater.engine.fused import fusible
-from slackwater.engine.inputs import Input, SplitInput, split_inputs
-from slackwater.engine.job import jvm_fusible_plan
-from slackwater.engine.placing import Waiting, fixed_slack, tree_of
-from slackwater.engine.plan import Path, Plan
-from slackwater.engine.statistics import choice
-from slackwater.kernels.adaptive import sizes_of, unit
+from slackwater.engine.driver.job import jvm_fusible_plan
+from slackwater.engine.lowlevel.fused import fusible
+from slackwater.engine.lowlevel.inputs import Input, SplitInput, split_inputs
+from slackwater.engine.plan.placing import Waiting, fixed_slack, tree_of
+from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.plan.window_plans import choice
+from slackwater.kernels.windows.adaptive import sizes_of, unit
 from slackwater.model.node import Aggregate, SharedPanes, SharedSort
 from slackwater.model.render import render
 from slackwater.model.window import TimeWindow

@@ -38,7 +38,7 @@ def heavyHitters(col: Column | str, share: float, *, error: float | None = None)
         most ``1/error`` values: a count may be too low by ``error`` of the rows, no value with the
         share is missing, and each one found has at least ``share - error``.
     """
-    from slackwater.engine.markers import heavy_hitters
+    from slackwater.engine.analysis.markers import heavy_hitters
 
     if not 0 < share <= 1:
         raise _bad("share", share, "a share of the rows, above 0 and at most 1, e.g. 0.05")
@@ -56,7 +56,7 @@ class UserAggregate:
         self._udaf = described
 
     def __call__(self, *cols: Column | str) -> Column:
-        from slackwater.engine.markers import user_defined
+        from slackwater.engine.analysis.markers import user_defined
 
         if not cols:
             raise AnalysisError(

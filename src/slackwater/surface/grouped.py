@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.cut import Text
-from slackwater.engine.expression_text import quoted
-from slackwater.engine.reserved import check_names, check_twice
+from slackwater.engine.analysis.aggregates import Text
+from slackwater.engine.analysis.text import quoted
+from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves

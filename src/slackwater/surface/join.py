@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.expression_text import quoted
-from slackwater.engine.reserved import check_names
+from slackwater.engine.analysis.text import quoted
+from slackwater.engine.plan.reserved import check_names
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band, Condition, How, MixedKey, Reach, Tumbling, Within
 from slackwater.model.join_times import join_times, renamed

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.engine.analyse import Analyser
+from slackwater.engine.analysis.analyse import Analyser
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.schema import Named
 from slackwater.model.time import TimeColumn

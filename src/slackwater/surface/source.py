@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analyse import Analyser
-from slackwater.engine.inputs import FrameInput, Input, SplitInput
-from slackwater.engine.reserved import check_sources
+from slackwater.engine.analysis.analyse import Analyser
+from slackwater.engine.lowlevel.directories import directories_of, resolved
+from slackwater.engine.lowlevel.inputs import FrameInput, Input, SplitInput
+from slackwater.engine.plan.reserved import check_sources
 from slackwater.errors import AnalysisError
 from slackwater.kernels.types import Parsed, parse
 from slackwater.model.node import Source
@@ -17,7 +18,6 @@ from slackwater.model.policy import BoundedRows, MaxDelay, Policy, Punctuated
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, parse_duration
 from slackwater.semantics.settings import resolve_source
-from slackwater.sources.directories import directories_of, resolved
 from slackwater.surface.stream import Stream
 
 if TYPE_CHECKING:

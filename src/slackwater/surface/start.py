@@ -10,28 +10,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.batch import Settings
-from slackwater.engine.checkpoint import Checkpoint
+from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
-from slackwater.engine.files import OWNER, UMASK, Rights
-from slackwater.engine.handle import Change, Prepared, StreamingQuery
-from slackwater.engine.inputs import Input, united
-from slackwater.engine.loop import Loop, Query
-from slackwater.engine.moving import resume
-from slackwater.engine.plan import Output, Plan, build, renumber
-from slackwater.engine.quality import check as check_quality
-from slackwater.engine.recovery import recovered
-from slackwater.engine.session_settings import agreed, check_same, current
-from slackwater.engine.sharing import share
-from slackwater.engine.spark_logs import quick_logs
-from slackwater.engine.statistics import settled
+from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
+from slackwater.engine.driver.loop import Loop, Query
+from slackwater.engine.driver.moving import resume
+from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
+from slackwater.engine.driver.recovery import recovered
+from slackwater.engine.driver.spark_logs import quick_logs
+from slackwater.engine.lowlevel.directories import file_sources, source_numbers
+from slackwater.engine.lowlevel.inputs import Input, united
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Output, Plan, build, renumber
+from slackwater.engine.plan.sharing import share
+from slackwater.engine.plan.window_plans import settled
+from slackwater.engine.progress.quality import check as check_quality
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import OWNER, UMASK, Rights
 from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.semantics.bounds import topological
 from slackwater.sinks.base import Sink
-from slackwater.sources.directories import file_sources, source_numbers
 from slackwater.surface.explain import explain_plan
-from slackwater.surface.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.surface.options import (
     check_names,
     check_trigger,

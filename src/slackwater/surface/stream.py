@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analyse import Analyser, struct_of
-from slackwater.engine.inputs import Input
-from slackwater.engine.reserved import check_names, check_twice
+from slackwater.engine.analysis.analyse import Analyser, struct_of
+from slackwater.engine.lowlevel.inputs import Input
+from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.node import (
     LATE_FIELDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.engine.punctuation import column_origin
+from slackwater.engine.lowlevel.punctuation import column_origin
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Aggregate, Late, Node, Project, Sort, Source
 from slackwater.model.schema import Named, column

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.engine.expression_text import quoted
+from slackwater.engine.analysis.text import quoted
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Union
 from slackwater.model.schema import Field, Named, column

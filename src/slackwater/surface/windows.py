@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from slackwater.engine.reserved import check_names
+from slackwater.engine.plan.reserved import check_names
 from slackwater.errors import AnalysisError
 from slackwater.model.names import ours
 from slackwater.semantics.linear_windows import Linear

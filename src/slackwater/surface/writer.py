@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import Clock
-from slackwater.engine.handle import StreamingQuery
-from slackwater.engine.reserved import check_twice
+from slackwater.engine.driver.handle import StreamingQuery
+from slackwater.engine.plan.reserved import check_twice
 from slackwater.errors import AnalysisError
 from slackwater.sinks.base import Sink, check_format, check_partitions, check_types
 from slackwater.sinks.files import ParquetSink, TextSink

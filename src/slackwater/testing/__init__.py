@@ -7,8 +7,8 @@ from slackwater.testing.accuracy import Accuracy, accuracy
 from slackwater.testing.bursts import b_model, bursty_events, clustered, skewed_keys
 from slackwater.testing.disorder import Arrivals, delays, events, is_progressing, low_water_marks
 from slackwater.testing.job import KAFKA_COLUMNS, kafka_batches, run
-from slackwater.testing.transcripts import load, oracle, parse
-from slackwater.testing.transcripts import run as run_transcript
+from slackwater.testing.transcripts.script import load, oracle, parse
+from slackwater.testing.transcripts.script import run as run_transcript
 
 __all__ = [
     "KAFKA_COLUMNS", "Accuracy", "Arrivals", "ManualClock", "accuracy", "b_model", "bursty_events", "clustered",

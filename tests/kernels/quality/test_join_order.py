@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.kernels.quality.join_order import SlackOrder
 from slackwater.semantics.quality.join_slack import common_slack
-from slackwater.testing.oracle_slack import (
+from slackwater.testing.oracle.slack import (
     Arrived,
     SlackBuffer,
     SlackJoin,

@@ -18,7 +18,7 @@ from slackwater.semantics.quality.statistics import (
     merged_bags,
     next_edges,
 )
-from slackwater.testing.oracle_quality import PlainAdwin
+from slackwater.testing.oracle.quality import PlainAdwin
 
 # Width and number of cuts after 500, 1000, ... values of `_values`, by river 0.26.1 (drift.ADWIN, defaults).
 RIVER = [

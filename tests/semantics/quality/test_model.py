@@ -28,7 +28,7 @@ from slackwater.semantics.quality.statistics import (
     Bag,
     StreamStatistics,
 )
-from slackwater.testing.oracle_quality import window_coverage
+from slackwater.testing.oracle.quality import window_coverage
 
 F = np.array([0.6, 0.2, 0.1, 0.1])
 

@@ -17,8 +17,8 @@ from slackwater.semantics.quality.recall_lateness import (
     lateness_bins,
     lateness_edges,
 )
-from slackwater.testing import oracle_slack
-from slackwater.testing.oracle_slack import Arrived, Joined
+from slackwater.testing.oracle import slack as oracle_slack
+from slackwater.testing.oracle.slack import Arrived, Joined
 
 
 @given(st.lists(st.integers(-50, 10_000_000), max_size=20), st.integers(1, 1000))

@@ -16,7 +16,7 @@ from slackwater.semantics.quality.adapt import Adaptation
 from slackwater.semantics.quality.strict import Feed, judge
 from slackwater.semantics.quality.target import Consumer, Target
 from slackwater.semantics.quality.threshold import Asked
-from slackwater.testing.oracle_quality import simulate
+from slackwater.testing.oracle.quality import simulate
 
 Rows = list[tuple[int, float]]
 QUICK = (Phase.explicit, Phase.generate)  # a stream of hundreds of rows does not shrink

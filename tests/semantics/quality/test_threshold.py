@@ -18,7 +18,7 @@ from slackwater.semantics.quality.threshold import (
     sum_threshold,
     threshold,
 )
-from slackwater.testing.oracle_quality import needed_coverage
+from slackwater.testing.oracle.quality import needed_coverage
 
 
 @pytest.mark.spec("QD-D3", "QD-D4")

@@ -97,7 +97,7 @@ def _run_described(
 
 def start_described(given: Any, name: str, checkpoint: str | None, started: list[Any]) -> None:
     """Start what ``query(spark)`` returned, unless it has started its queries already."""
-    from slackwater.engine.handle import StreamingQuery
+    from slackwater.engine.driver.handle import StreamingQuery
     from slackwater.surface.start import start
     from slackwater.surface.stream import Stream
     from slackwater.surface.writer import StreamWriter

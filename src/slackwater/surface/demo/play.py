@@ -22,7 +22,7 @@ from slackwater.surface.report import write_report
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slackwater.engine.handle import StreamingQuery
+    from slackwater.engine.driver.handle import StreamingQuery
 
 MARK = ".slackwater-demo"
 PARTS = ("packets", "talkers", "late", "checkpoint")

@@ -13,8 +13,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 import slackwater
-from slackwater.engine import history
-from slackwater.engine.files import UMASK, unseal, write_replace
+from slackwater.engine.store import history
+from slackwater.engine.store.files import UMASK, unseal, write_replace
 from slackwater.errors import CheckpointError
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of

@@ -1,0 +1,187 @@
+"""What a batch is about to do: the first step of the batch loop.
+
+All that a batch depends on besides the manifest it starts from is looked up here, once: its input, the clock, which
+streams end, what the user asked for. A batch that is tried again takes what its first try decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slackwater.engine.lowlevel.inputs import SplitInput, source_files, split_inputs
+from slackwater.engine.operators.ledgers import owes
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.progress.step import new_progress
+from slackwater.engine.store import log_digest
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import requested_flushes
+from slackwater.engine.store.evidence import lost_manifest
+from slackwater.engine.store.exact_paths import check_names
+from slackwater.engine.store.log_checks import (
+    check_base,
+    check_repeated,
+    digest_of,
+    inputs_of,
+    offsets_sum,
+)
+from slackwater.engine.store.manifest import Intent, Manifest
+from slackwater.engine.store.spark_log import new_files, offsets, present, row_files
+from slackwater.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from slackwater.engine.driver.loop import Query
+
+
+def intended(
+    query: Query, checkpoint: Checkpoint, batch_id: int, base: Manifest | None, *, final: bool
+) -> tuple[Intent, bool, dict[int, list[str]]]:
+    """The intent of a batch on ``base``, whether it has raw rows, and the new files of each split input.
+
+    ``final``: every stream ends with this batch. Nothing is written.
+    """
+    location = checkpoint.location
+    now_offsets, before = offsets(location, batch_id), offsets(location, batch_id - 1)
+    check_base(location, batch_id, before, base)
+    files: dict[int, list[str]] = {}
+    splits = split_inputs(query.plan, query.inputs)
+    for index in splits:
+        (number,) = query.sources_of(index)
+        files[index] = new_files(location, number, batch_id)
+    row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
+    rows = _checked_row_files(query, checkpoint, batch_id, row_inputs)
+    has_rows = bool(row_inputs) and (
+        now_offsets is None
+        or before is None
+        or any(now_offsets[n] != before[n] for i in row_inputs for n in query.sources_of(i))
+    )
+    known = log_digest.from_json(base.logs if base is not None else {})
+    logs = log_digest.logs_at(location, now_offsets or [], known)
+    flushes = requested_flushes(checkpoint, base)
+    quiet = {i for i in range(len(query.inputs))
+             if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
+    ordinal = 0 if base is None else base.ordinal + 1
+    told = query.clock.ended(ordinal)
+    ended = {
+        s.name
+        for s in query.plan.sources
+        if final or s.name in told
+        or (s.end_of_stream and s.input in quiet and base is not None)
+    }  # fmt: skip
+    intent = Intent(
+        batch_id,
+        checkpoint.epoch,
+        -1 if base is None else base.batch,
+        ordinal,
+        query.clock.now(ordinal),
+        query.groups,
+        final,
+        flushes,
+        tuple(sorted(ended)),
+        digest_of(now_offsets),
+        {str(i): [present(f) for f in names] for i, names in {**files, **rows}.items()},
+        _backlog(query, files),
+        inputs_of(now_offsets),
+        offsets_sum(location, batch_id),
+        log_digest.to_json(logs),
+    )
+    earlier = manifests.read_intent(checkpoint, batch_id)
+    if earlier is not None:
+        intent = _repeat(checkpoint, earlier, intent)
+    if base is not None and base.final and (has_rows or any(files.values())):
+        raise CheckpointError(
+            "STREAM_HAS_ENDED",
+            "this query ran to the end of its streams, but there is new input",
+            hint="start a new checkpointLocation for the new input",
+            location=location,
+        )
+    return intent, has_rows, files
+
+
+def _checked_row_files(
+    query: Query, checkpoint: Checkpoint, batch: int, row_inputs: Sequence[int]
+) -> dict[int, list[str]]:
+    """Refuse files that Spark would not read as they are, before a row of the batch counts.
+
+    Gives the local files of each input. Spark passes over one that is gone, and says nothing.
+    """
+    found: dict[int, list[str]] = {}
+    for index in row_inputs:
+        item = query.inputs[index]
+        for number in query.sources_of(index):
+            files = row_files(checkpoint.location, number, batch)
+            check_names(files)
+            if files and isinstance(item, SplitInput):
+                source_files(item, files, query.plan.zone)
+            local = [f for f in files if f.startswith("/")]
+            if local:
+                found.setdefault(index, []).extend(local)
+    return found
+
+
+def check_done(checkpoint: Checkpoint, done: Manifest) -> None:
+    """Refuse a batch that is committed when Spark runs it again with other input: that would be taken for done."""
+    check_repeated(checkpoint.location, done, offsets(checkpoint.location, done.batch))
+
+
+def worth_running(
+    query: Query, checkpoint: Checkpoint, intent: Intent, base: Manifest | None, batch: Batch
+) -> bool:
+    """Whether anything can change: new input, a request, or bounds that follow the clock."""
+    location = checkpoint.location
+    if (checkpoint.intents / f"{intent.batch:012d}.json").exists():
+        return True  # it was worth it once, and an intent that Spark commits must have a manifest
+    now, before = offsets(location, intent.batch), offsets(location, intent.batch - 1)
+    if now is None or before is None or now[:-1] != before[:-1]:
+        return not (base is not None and base.final)
+    if base is not None and base.final:
+        return False
+    if intent.final or batch.flush or owes(query.plan, batch.ledgers):
+        return True
+    progress = new_progress(batch, [])
+    return bool(progress["bounds"] != batch.bounds)
+
+
+def _backlog(query: Query, files: dict[int, list[str]]) -> tuple[str, ...]:
+    """Streams of which more input probably waits: the batch took as many files as it may."""
+    behind = []
+    for source in query.plan.sources:
+        item = query.inputs[source.input]
+        options = {k.lower(): v for k, v in getattr(item, "options", {}).items()}
+        limit = options.get("maxfilespertrigger")
+        if source.replay:
+            continue  # its clock is scripted batch by batch, whatever waits
+        if limit is not None and len(files.get(source.input, [])) >= int(limit):
+            behind.append(source.name)
+    return tuple(behind)
+
+
+def _repeat(checkpoint: Checkpoint, earlier: Intent, fresh: Intent) -> Intent:
+    """The earlier try's decisions, if the input is still the same."""
+    if earlier.base > fresh.base:
+        evidence = f"'intents/{fresh.batch:012d}.json' says that its batch began from it"
+        raise lost_manifest(checkpoint, earlier.base, evidence)
+    if earlier.offsets != fresh.offsets or earlier.base != fresh.base:
+        raise CheckpointError(
+            "REPLAY_MISMATCH",
+            f"batch {fresh.batch} was tried before with other offsets ('offsets/{fresh.batch}') "
+            "or on another state",
+            hint="Spark's part of the checkpoint was changed: restore it from a backup",
+            location=checkpoint.location,
+        )
+    for index, names in earlier.files.items():
+        now = {f[0]: f for f in fresh.files.get(index, [])}
+        for name in names:
+            if now.get(name[0]) != name:
+                raise CheckpointError(
+                    "INPUT_CHANGED",
+                    f"file '{name[0]}' changed while its batch was not yet committed",
+                    hint="files of a source must not change once they are there; put it back",
+                    path=name[0],
+                )
+    return Intent(
+        fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
+        earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
+        earlier.backlog, fresh.inputs, fresh.offsets_file, fresh.logs,
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""The one Spark job of a batch: low-level tasks, a shuffle by group, then group tasks level by level."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.driver.row_step import row_step
+from slackwater.engine.lowlevel.fused import Fused, fusible
+from slackwater.engine.lowlevel.inputs import Input, row_frame, split_inputs
+from slackwater.engine.lowlevel.map_side import partial_frame
+from slackwater.engine.lowlevel.splits import Split
+from slackwater.engine.lowlevel.tasks import partial_task, row_task, split_task
+from slackwater.engine.operators.group_task import group_task
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.task_errors import task_errors
+from slackwater.engine.paths.wire import pack_control, routes, spark_schema, unpack
+from slackwater.engine.plan.plan import Plan, is_strict
+from slackwater.errors import ExecutionError
+from slackwater.kernels.aggregates.partials import spark_partials
+from slackwater.model.node import Late
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_ARROW_BATCH = 131_072
+
+# The same rows in every batch of a query, analysed once. A frame keeps its session, so that no other has its hash code.
+CONTROL_FRAMES = 16
+_control: dict[tuple[int, int], DataFrame] = {}
+
+
+def run_job(
+    frame: DataFrame,
+    batch: Batch,
+    inputs: Sequence[Input],
+    splits: dict[int, dict[str, list[Split]]],
+    has_rows: bool,
+) -> list[dict[str, Any]]:
+    """Run a batch and return the descriptors of its group tasks, exactly one per group and level."""
+    spark = frame.sparkSession
+    # Adaptive execution would drop the group tasks when no row survives, and reroute the others.
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ROWS_PER_ARROW_BATCH))
+    current = _low_level(spark, frame, batch, inputs, splits, has_rows)
+    for path in batch.plan.paths:
+        if path.blocked_by is not None and isinstance(batch.plan.node(path.producer), Late):
+            current = row_step(current, batch, path)
+    for level in range(1, batch.plan.top + 1):
+        control = _group_rows(spark, batch.groups)
+        current = current.unionAll(control).repartition(batch.groups, "route")
+        current = current.mapInArrow(group_task(batch, level), spark_schema())
+        for operator in batch.plan.at(level):
+            for path in (p for n in operator.producers for p in batch.plan.paths_from(n)):
+                if path.blocked_by is not None:
+                    current = row_step(current, batch, path)
+    with task_errors():
+        found = [unpack(bytes(row.blob))[1] for row in current.collect()]
+    _check(batch, found)
+    return found
+
+
+def _low_level(
+    spark: SparkSession,
+    frame: DataFrame,
+    batch: Batch,
+    inputs: Sequence[Input],
+    splits: dict[int, dict[str, list[Split]]],
+    has_rows: bool,
+) -> DataFrame:
+    parts = []
+    if splits:
+        fused = frozenset(
+            s.name for s in batch.plan.sources
+            if s.input in split_inputs(batch.plan, inputs) and fusible(batch.plan, s) is not None
+        )  # fmt: skip
+        tasks = max(splits) + 1
+        parts.append(
+            spark.range(0, tasks, 1, tasks).mapInArrow(
+                split_task(batch, splits, fused), spark_schema()
+            )
+        )
+    if has_rows:
+        parts.append(_row_part(frame, batch, inputs))
+    if not parts:
+        return _group_rows(spark, batch.groups).where("false")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionAll(part)
+    return whole
+
+
+def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFrame:
+    reduced = jvm_fusible_plan(batch.plan, inputs)
+    if reduced is not None:
+        partials = partial_frame(frame, batch, inputs, reduced)
+        if partials is not None:
+            made, columns = partials
+            return made.mapInArrow(partial_task(batch, reduced.source, columns), spark_schema())
+    found = row_frame(frame, batch.plan, inputs)
+    assert found is not None
+    rows, described = found
+    if is_strict(batch.plan):
+        rows = rows.coalesce(1)  # one task judges the rows in order of arrival
+    return rows.mapInArrow(row_task(batch, described), spark_schema())
+
+
+def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
+    """The path whose partial aggregation Spark can do itself: the only source of the only row input."""
+    rows = [i for i in range(len(inputs)) if i not in split_inputs(plan, inputs)]
+    sources = [s for s in plan.sources if s.input in rows]
+    if len(rows) != 1 or len(sources) != 1:
+        return None
+    fused = fusible(plan, sources[0])
+    if fused is None or any(t.is_local for t in sources[0].times):
+        return None
+    spec = fused.operator.spec
+    assert spec is not None
+    node = fused.operator.node
+    child_time = next(t for t in node.children[0].times if t.name == fused.operator.on)
+    if child_time.is_local or any(spark_partials(p) is None for p in spec.primitives):
+        return None
+    return fused
+
+
+def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
+    """One row per group that tells each task which group it is; makes every task run."""
+    key = (spark._jsparkSession.hashCode(), groups)
+    found = _control.get(key)
+    if found is None:
+        values = ", ".join(
+            f"({route}, X'{pack_control('group', g).hex()}')"
+            for g, route in enumerate(routes(groups))
+        )
+        found = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
+        # Other queries may do the same at this moment, in threads of their own.
+        for old in list(_control)[: max(0, len(_control) + 1 - CONTROL_FRAMES)]:
+            _control.pop(old, None)
+        _control[key] = found
+    return found
+
+
+def _check(batch: Batch, found: list[dict[str, Any]]) -> None:
+    seen = sorted((d["level"], d["group"]) for d in found if d["level"] > 0)
+    wanted = [(level, g) for level in range(1, batch.plan.top + 1) for g in range(batch.groups)]
+    if seen != wanted:
+        raise ExecutionError(
+            "MISSING_DESCRIPTOR",
+            f"batch {batch.id} got results of {json.dumps(seen)} where one of each of {len(wanted)} "
+            "(level, group) pairs was expected",
+            hint="report this; nothing of the batch was committed",
+        )
+    digests = {d["digest"] for d in found if d["level"] > 0}
+    if len(digests) != 1:
+        raise ExecutionError(
+            "PROGRESS_DISAGREES",
+            f"the group tasks of batch {batch.id} computed {len(digests)} different bounds",
+            hint="report this; nothing of the batch was committed",
+        )

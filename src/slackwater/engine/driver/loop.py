@@ -1,0 +1,334 @@
+"""The batch loop: what happens inside ``foreachBatch``, as numbered steps, each a failpoint.
+
+1. *Intent* (``intent``): what the batch depends on goes to disk; a retry repeats it.
+2. *Job*: one Spark job; tasks write state runs and output files and return descriptors.
+3. *Manifest*: one atomic commit. Before it nothing happened, after it everything did.
+4. *Publish*: output files move to where users see them; repeatable. A mark says that it begins, another that it is done.
+5. *Clean* (``cleaning``): what no manifest needs is removed.
+
+A batch that has a manifest runs no job: it is published again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.clock import Clock, monotonic
+from slackwater.engine.driver.cleaning import Cleaner
+from slackwater.engine.driver.intent import check_done, intended, worth_running
+from slackwater.engine.driver.job import run_job
+from slackwater.engine.driver.records import progress_record
+from slackwater.engine.lowlevel.inputs import Input, source_files
+from slackwater.engine.lowlevel.splits import Split, plan_splits
+from slackwater.engine.operators.ledgers import holds_of, regrouped
+from slackwater.engine.paths.batch import Batch, Settings
+from slackwater.engine.plan.placing import decisions, measured, placed
+from slackwater.engine.plan.plan import Plan, is_strict
+from slackwater.engine.plan.window_plans import gathered
+from slackwater.engine.progress.quality import adapted
+from slackwater.engine.progress.recall import recall_adapted
+from slackwater.engine.progress.step import bounds_of, held_bounds
+from slackwater.engine.store import failpoints, history
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.evidence import (
+    begun_mark,
+    lost_manifest,
+    published_mark,
+    spark_committed,
+)
+from slackwater.engine.store.files import make_file, sync_dir
+from slackwater.engine.store.manifest import Intent, Manifest, OutputFile, Run
+from slackwater.engine.store.runs import regroup
+from slackwater.model.time import written
+from slackwater.semantics.bounds import END
+from slackwater.semantics.lateness import late_row_error
+from slackwater.semantics.progress import SourceState
+from slackwater.semantics.slack.routes import Decision
+from slackwater.sinks.base import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class BatchFailed(RuntimeError):
+    """Tells Spark that a batch failed; the handle raises the error itself."""
+
+
+@dataclass
+class Query:
+    """All that the loop needs to know of a query.
+
+    ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
+    """
+
+    plan: Plan
+    inputs: Sequence[Input]
+    sinks: dict[str, Sink]
+    groups: int
+    tasks: int
+    clock: Clock
+    settings: Settings = field(default_factory=Settings)
+    numbers: tuple[tuple[int, ...], ...] | None = None
+
+    def sources_of(self, index: int) -> tuple[int, ...]:
+        """Spark's numbers of the sources that an input reads."""
+        return (index,) if self.numbers is None else self.numbers[index]
+
+
+class Loop:
+    """Runs the batches of one query on one checkpoint; everything durable is in the checkpoint."""
+
+    def __init__(self, query: Query, checkpoint: Checkpoint, query_id: str):
+        self.query = query
+        self.checkpoint = checkpoint
+        self.query_id = query_id
+        self.final = False
+        self.idle_count = 0
+        self.error: BaseException | None = None
+        self.records: list[dict[str, Any]] = []
+        self.last = manifests.last(checkpoint)
+        self._busy = Lock()
+        self._planner = ThreadPoolExecutor(1, "slackwater-placing")
+        self._cleaner = Cleaner(checkpoint, query.sinks)
+        self._cleaner.started()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """One micro-batch, as Spark calls it.
+
+        The error is kept for the handle. What Spark gets is short: it matches the text of a failed callback
+        against a pattern whose matcher recurses per character, and a long stack trace overflows its stack.
+        The pattern tells a call that ``stop()`` interrupted by the error's full name, so that one is given.
+        """
+        try:
+            with self._busy:
+                self.run(frame, batch_id)
+        except BaseException as error:
+            self.error = error
+            text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+            raise BatchFailed(text[:1000]) from None
+
+    def settle(self) -> None:
+        """Wait for a batch that still runs, and publish what is committed: another loop will know other outputs."""
+        with self._busy:
+            done = manifests.last(self.checkpoint)
+            if done is not None:
+                self._publish(done, again=True)
+
+    def run(self, frame: DataFrame, batch_id: int) -> None:
+        """The steps of a batch."""
+        done = manifests.read(self.checkpoint, batch_id)
+        if done is not None:
+            check_done(self.checkpoint, done)
+            self._publish(done, again=True)
+            self.last = done
+            return
+        base = manifests.last(self.checkpoint, before=batch_id)
+        self._check_last(base)
+        started = monotonic()
+        intent, has_rows, files = intended(
+            self.query, self.checkpoint, batch_id, base, final=self.final
+        )
+        batch = self._batch(intent, base)
+        if not worth_running(self.query, self.checkpoint, intent, base, batch):
+            self.idle_count += 1
+            return
+        splits = self._splits(files)
+        failpoints.hit("intent.before")
+        manifests.write_intent(self.checkpoint, intent)
+        failpoints.hit("intent.after")
+        planned = monotonic()
+        # Where rows should wait next is worked out while the job runs.
+        decided = self._planner.submit(decisions, self.query.plan, base)
+        found = run_job(frame, batch, self.query.inputs, splits, has_rows)
+        failpoints.hit("job.after")
+        finished = monotonic()
+        result = self._manifest(intent, batch, base, found, decided.result())
+        times = {"plan": planned - started, "job": finished - planned}
+        result.progress = progress_record(self.query, batch, result, found, times)
+        self._sync()
+        manifests.commit(self.checkpoint, result)
+        committed = monotonic()
+        self._publish(result)
+        times.update(commit=committed - finished, publish=monotonic() - committed)
+        times["total"] = monotonic() - started
+        result.progress["durationMs"].update({k: round(v * 1000) for k, v in times.items()})
+        for out in result.progress["outputs"].values():
+            if out["rows"]:
+                out["latencyMs"] = result.progress["durationMs"]["total"]
+        self.last = result
+        self.records = [*self.records[-99:], result.progress]
+        history.append(self.checkpoint.root, result.progress, rights=self.checkpoint.rights)
+        self._cleaner.committed(result)
+
+    def _check_last(self, base: Manifest | None) -> None:
+        """A batch builds on the newest one that this loop knows."""
+        if self.last is not None and (base is None or base.batch < self.last.batch):
+            raise lost_manifest(
+                self.checkpoint, self.last.batch, "this query has read or written it"
+            )
+
+    # ---- 2: job ----
+    def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
+        runs: dict[str, list[list[Run]]] = {}
+        if base is not None:
+            runs = {op: regroup(groups, intent.groups) for op, groups in base.runs.items()}
+        ledgers = base.ledgers if base is not None else {}
+        staging = {n: s.staging() for n, s in self.query.sinks.items()}
+        return Batch(
+            plan=placed(self.query.plan, base),
+            id=intent.batch,
+            epoch=intent.epoch,
+            groups=intent.groups,
+            now=intent.now,
+            ended=frozenset(intent.ended),
+            backlog=frozenset(intent.backlog),
+            flush=intent.flushes > (base.flushes if base is not None else 0),
+            states=base.sources if base is not None else {},
+            bounds=self._bounds(base),
+            runs=runs,
+            ledgers=regrouped(self.query.plan, ledgers, intent.groups),
+            holds=base.holds if base is not None else {},
+            tables=base.tables if base is not None else {},
+            root=str(self.checkpoint.root.absolute()),
+            staging={n: s for n, s in staging.items() if s is not None},
+            settings=self.query.settings,
+            failpoints=os.environ.get(failpoints.ENV, ""),
+        )
+
+    def _bounds(self, base: Manifest | None) -> dict[str, dict[str, int]]:
+        """Bounds in force, from those of the sources: a node that is new on a restart has them too."""
+        if base is None:
+            return bounds_of(self.query.plan, {})
+        known = {s.name for s in self.query.plan.sources}
+        return bounds_of(
+            self.query.plan,
+            {n: SourceState.from_json(s).bounds for n, s in base.sources.items() if n in known},
+            base.holds,
+        )
+
+    def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
+        plan: dict[int, dict[str, list[Split]]] = {}
+        for index, names in files.items():
+            if not names:
+                continue
+            # Where rows are judged one by one, one task has them all.
+            tasks = 1 if is_strict(self.query.plan) else self.query.tasks
+            held = source_files(self.query.inputs[index], names, self.query.plan.zone)
+            for task, splits in enumerate(plan_splits(held, tasks)):
+                if splits:
+                    plan.setdefault(task, {})[str(index)] = splits
+        return plan
+
+    # ---- 3: manifest ----
+    def _manifest(
+        self,
+        intent: Intent,
+        batch: Batch,
+        base: Manifest | None,
+        found: list[dict[str, Any]],
+        decided: dict[str, Decision],
+    ) -> Manifest:
+        progress = next(d["progress"] for d in found if "progress" in d)
+        self._check_late(progress)
+        runs: dict[str, list[list[Run]]] = {
+            op.id: [[] for _ in range(intent.groups)] for op in self.query.plan.operators
+        }
+        outputs: dict[str, list[OutputFile]] = {n: [] for n in self.query.sinks}
+        ledgers: dict[str, list[Any]] = {}
+        held: dict[str, list[list[int]]] = {}
+        tables: dict[str, list[Run]] = {}
+        for d in found:
+            for op, state in d["operators"].items():
+                if "ledger" in state:
+                    ledgers.setdefault(op, [None] * intent.groups)[d["group"]] = state["ledger"]
+                    held.setdefault(op, []).append(state["hold"])
+                if d["group"] == 0:  # all groups say the same of them
+                    tables[op] = [Run.from_json(r) for r in state.get("tables", ())]
+                runs[op][d["group"]] = [Run.from_json(r) for r in state["runs"]]
+            for name, items in d["outputs"].items():
+                outputs[name].extend(OutputFile(**f) for f in items)
+        holds = holds_of(batch, held)
+        bounds = held_bounds(self.query.plan, progress, holds) if holds else progress["bounds"]
+        ended = all(
+            v >= END for s in self.query.plan.sources for v in progress["bounds"][s.name].values()
+        )
+        sources = adapted(self.query.plan, batch.states, progress)
+        sources, recalls = recall_adapted(self.query.plan, base, sources, progress["bounds"], found)
+        stored = {op: [*groups, tables.get(op, [])] for op, groups in runs.items()}
+        statistics = gathered(self.query.plan, base, found, progress["summaries"], stored)
+        for op, known in recalls.items():
+            statistics[op]["recall"] = known
+        for op, known in measured(self.query.plan, base, decided, found, bounds).items():
+            statistics[op]["waiting"] = known
+        return Manifest(
+            batch=intent.batch,
+            epoch=intent.epoch,
+            ordinal=intent.ordinal,
+            groups=intent.groups,
+            sources=sources,
+            bounds=bounds,
+            runs=runs,
+            outputs=outputs,
+            final=intent.final or ended,
+            flushes=intent.flushes,
+            offsets=intent.offsets,
+            inputs=intent.inputs,
+            offsets_file=intent.offsets_file,
+            logs=intent.logs,
+            query=self.query_id,
+            description=list(self.checkpoint.description or ()),
+            ledgers=ledgers,
+            holds={op: list(h) for op, h in holds.items()},
+            tables={op: found for op, found in tables.items() if found},
+            statistics=statistics,
+        )
+
+    def _check_late(self, progress: dict[str, Any]) -> None:
+        for source in self.query.plan.sources:
+            late = progress["summaries"][source.name].get("late", {})
+            if source.late == "raise" and any(late.values()):
+                column, row = json.loads(progress["sample"] or '["?", {}]')
+                bound = (self.last.bounds if self.last else {}).get(source.name, {}).get(column)
+                shown = next((written(t, bound) for t in source.times if t.name == column), bound)
+                raise late_row_error(source.name, column, row, shown)
+
+    def _sync(self) -> None:
+        """Make the names of what tasks wrote durable, before a manifest speaks of them."""
+        sync_dir(self.checkpoint.runs)
+        for sink in self.query.sinks.values():
+            if sink.staged.is_dir():
+                sync_dir(sink.staged)
+
+    # ---- 4: publish ----
+    def _publish(self, done: Manifest, *, again: bool = False) -> None:
+        """``again``: an earlier try may have begun it, and the staged files have been lying on disk."""
+        mark = published_mark(self.checkpoint, done.batch)
+        if mark.exists() or (again and spark_committed(self.checkpoint, done.batch)):
+            return
+        outputs = [
+            (self.query.sinks[name], files)
+            for name, files in done.outputs.items()
+            if name in self.query.sinks
+        ]
+        if again:
+            for sink, files in outputs:
+                sink.check(done.batch, files)
+        if any(f.name for _, files in outputs for f in files):
+            # Should the manifest get lost from here on, the batch must not be computed once more.
+            make_file(begun_mark(self.checkpoint, done.batch), self.checkpoint.rights)
+            sync_dir(self.checkpoint.published)
+            failpoints.hit("publish.begun")
+        for sink, files in outputs:
+            sink.publish(done.batch, files)
+        failpoints.hit("publish.after")
+        make_file(mark, self.checkpoint.rights)
+        failpoints.hit("published.after")
+        for sink, files in outputs:
+            sink.clean(files)

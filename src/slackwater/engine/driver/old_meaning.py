@@ -1,0 +1,124 @@
+"""Queries that meant something else under an older version: their checkpoints are refused, with the reason.
+
+A checkpoint has the number of its ``meaning`` in ``query.json``. What was counted under another meaning cannot
+be gone on with: the state would hold rows of both. Each change of meaning is a `Reason` with the number from
+which on a checkpoint has the new one; to add one, raise `MEANING` and append to `REASONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from slackwater.engine.driver.old_times import CLOCK, ORIGINS, moved_origins, wrong_clocks
+from slackwater.engine.plan.plan import Plan
+from slackwater.errors import CheckpointError
+from slackwater.model.node import Join
+
+MEANING = 1
+"""What a checkpoint that is made now gets. One without a number has 0."""
+
+
+SOURCES = (
+    "A DataFrame that reads several sources, or one that another DataFrame reads too, made the inputs after it be "
+    "read from the wrong source, or not at all in some batches."
+)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A change of meaning.
+
+    ``since`` is the first meaning that has it. ``concerned`` names the parts of a query that the change is about: none if
+    the query means what it meant before. ``change`` says what they meant before and what they mean now.
+    """
+
+    name: str
+    since: int
+    concerned: Callable[[Plan], Iterator[str]]
+    change: str
+
+
+def check_meaning(plan: Plan, stored: int, location: object) -> None:
+    """Refuse a query on a checkpoint of meaning ``stored`` under which the query meant something else."""
+    for reason in REASONS:
+        parts = [] if stored >= reason.since else list(reason.concerned(plan))
+        if parts:
+            raise _changed(location, parts, reason.change, reason.name)
+
+
+def check_origins(
+    plan: Plan,
+    stored: int,
+    before: Mapping[str, Sequence[str]],
+    after: Mapping[str, Sequence[str]],
+    location: object,
+) -> None:
+    """Refuse a checkpoint whose texts of outputs differ by nothing but origins that were read in another way."""
+    if stored >= 1:
+        return
+    parts: list[str] = []
+    for output in plan.outputs:
+        now = after[output.name]
+        moved = moved_origins(before.get(output.name, now), now, output.node, plan.zone)
+        if moved is None:
+            return
+        parts += moved
+    if parts:
+        raise _changed(location, parts, ORIGINS, "LOCAL_ORIGINS")
+
+
+def check_numbers(stored: int, numbers: Sequence[Sequence[int]], location: object) -> None:
+    """Refuse a checkpoint whose inputs were taken for the sources of the same number, and are not."""
+    wrong = [f"input {i + 1}" for i, own in enumerate(numbers) if list(own) != [i]]
+    if stored < 1 and wrong:
+        raise _changed(location, wrong, SOURCES, "SOURCE_NUMBERS")
+
+
+def _changed(location: object, parts: Sequence[str], change: str, reason: str) -> CheckpointError:
+    return CheckpointError(
+        "MEANING_CHANGED",
+        f"checkpoint '{location}' is of an older version, under which this query meant something "
+        f"else: {', '.join(dict.fromkeys(parts))}. {change}",
+        hint="start it on a new checkpointLocation, from its beginning: what the old version wrote may be wrong",
+        location=location,
+        reason=reason,
+        parts=list(dict.fromkeys(parts)),
+    )
+
+
+def _text_keys(plan: Plan) -> Iterator[str]:
+    """Join keys of which one side is a text and the other is not, without ANSI mode."""
+    for node in plan.unshared.nodes:
+        if isinstance(node, Join) and not plan.ansi:
+            for key in node.mixed_keys:
+                if "string" in key.types:
+                    yield f"join key '{key.name}' ({' and '.join(key.types)})"
+
+
+def _key_columns(plan: Plan) -> Iterator[str]:
+    """Key columns of a join's result that had the widest type of both sides."""
+    for node in plan.unshared.nodes:
+        if isinstance(node, Join):
+            for key in node.mixed_keys:
+                if key.shown is not None and key.widest not in (None, key.shown):
+                    yield f"column '{key.name}' of a {node.how} join was {key.widest}, and is {key.shown} now"
+
+
+REASONS: tuple[Reason, ...] = (
+    Reason(
+        "TEXT_KEYS",
+        1,
+        _text_keys,
+        "Such keys were compared as texts; without ANSI mode they are compared as Spark's '=' does, by the "
+        "other side's type.",
+    ),
+    Reason(
+        "KEY_COLUMNS",
+        1,
+        _key_columns,
+        "The key's column in the result has the type that Spark's join gives it, so that old and new files "
+        "of the sink would not go together.",
+    ),
+    Reason("LOCAL_CLOCK", 1, wrong_clocks, CLOCK),
+)

@@ -1,0 +1,131 @@
+"""A query and the checkpoint it is started on: what that knows of the query, and whether it is the same one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.engine.driver.moving import Reading, open_directories
+from slackwater.engine.driver.old_meaning import (
+    MEANING,
+    check_meaning,
+    check_numbers,
+    check_origins,
+)
+from slackwater.engine.lowlevel.directories import file_sources
+from slackwater.engine.lowlevel.inputs import Input
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.sharing import Record, records
+from slackwater.engine.plan.window_plans import holds_state
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.manifest import Manifest
+from slackwater.errors import AnalysisError, CheckpointError
+from slackwater.model.meaning import ANSI, ZONE, Meaning
+from slackwater.model.render import describe
+
+
+def stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
+    """The window plans of the query that a checkpoint belongs to; none if it is new."""
+    return dict(_stored(checkpoint).get("plans", {}))
+
+
+def stored_stores(checkpoint: Checkpoint) -> dict[str, Record]:
+    """The stores that operators of the checkpoint's query share."""
+    found = _stored(checkpoint).get("stores", {})
+    return {name: Record.from_json(store) for name, store in found.items()}
+
+
+def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The query's description; empty if the checkpoint is new."""
+    if not (checkpoint.root / "query.json").exists():
+        return {}
+    return checkpoint.open_query({})
+
+
+def open_query(
+    checkpoint: Checkpoint,
+    plan: Plan,
+    last: Manifest | None,
+    numbers: Sequence[Sequence[int]] = (),
+) -> str:
+    """Compare the query with the one the checkpoint belongs to; its id.
+
+    ``numbers`` are Spark's numbers of the sources of each input.
+    """
+    trees = describe([(o.name, o.node) for o in plan.outputs])
+    # A twin comes and goes with the output that has a slack of its own.
+    sources = [[s.name, s.input] for s in plan.sources if not s.twin]
+    meaning = plan.meaning or Meaning.of({ANSI: str(plan.ansi), ZONE: plan.zone})
+    settings = meaning.to_json()
+    plans = {op.id: op.spec.plan for op in plan.operators if op.spec is not None}
+    stores = records(plan)
+    fresh = {
+        "outputs": trees, "sources": sources, "settings": settings, "plans": plans, "stores": stores,
+        "meaning": MEANING,
+    }  # fmt: skip
+    stored = checkpoint.open_query(fresh)
+    version = stored.get("meaning", 0)
+    check_meaning(plan, version, checkpoint.location)
+    check_numbers(version, numbers, checkpoint.location)
+    check_origins(plan, version, stored["outputs"], trees, checkpoint.location)
+    problems: list[str] = []
+    for name, tree in trees.items():
+        before = stored["outputs"].get(name)
+        if before is not None and before != tree:
+            diff = difflib.unified_diff(before, tree, "checkpoint", "this query", lineterm="", n=2)
+            problems.append("\n".join(diff))
+    if stored["sources"] != sources:
+        problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
+    # A setting that an older version did not store counts from now on.
+    for name, before, now in Meaning.from_json(stored["settings"]).differences(meaning):
+        problems.append(f"session: {name} was {before!r} on the checkpoint, and is {now!r} now")
+    # Without state there is nothing that the plan could misread.
+    changed = [
+        op for op, p in plans.items() if stored["plans"].get(op, p) != p and holds_state(op, last)
+    ]
+    if changed:
+        problems.append(f"windowPlan: checkpoint {stored['plans']}, this query {plans}")
+    if problems:
+        raise CheckpointError(
+            "QUERY_CHANGED",
+            f"checkpoint '{checkpoint.location}' belongs to another query:\n" + "\n".join(problems),
+            hint="may change on one checkpoint: policy parameters, late, sink options, trigger, "
+            "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation. Settings of the session are "
+            "set back with spark.conf.set(...). A function "
+            "shown as name@version that still means the same may be given the checkpoint's version=",
+            location=checkpoint.location,
+        )
+    plans = {**stored["plans"], **plans}
+    settings = {**stored["settings"], **settings}
+    fresh = {
+        **stored, "outputs": trees, "plans": plans, "stores": stores, "settings": settings,
+        "meaning": MEANING,
+    }  # fmt: skip
+    if fresh != stored:
+        checkpoint.update_query(fresh)
+    return str(stored["id"])
+
+
+def open_sources(checkpoint: Checkpoint, plan: Plan, inputs: Sequence[Input]) -> None:
+    """Compare the directories that the query reads with those that the checkpoint has read; take what moved."""
+    readings = []
+    for source in file_sources(inputs):
+        streams = [s for s in plan.sources if s.input in source.inputs]
+        names = ", ".join(sorted({repr(s.given_name) for s in streams}))
+        before = sorted({s.moved_from for s in streams if s.moved_from is not None})
+        if len(before) > 1:
+            raise AnalysisError(
+                "BAD_OPTION",
+                f"streams {names} read one input, '{source.directory.path}', but movedFrom says "
+                + " and ".join(f"'{b}'" for b in before),
+                hint="give the same movedFrom to each, or to one of them",
+                path=source.directory.path,
+            )
+        readings.append(
+            Reading(
+                source.number, source.inputs, names, source.directory.path,
+                before[0] if before else None, source.directory.pattern,
+            )
+        )  # fmt: skip
+    open_directories(checkpoint, readings)

@@ -1,0 +1,331 @@
+"""One pass from raw rows to partial aggregates and the summary, where a source feeds one aggregate only.
+
+The same query text in two dialects: for the column engine over files, and for Spark's own partial
+aggregation over a DataFrame. Rows that a filter drops still tell progress: they fall into the group whose
+pane is null, of which only the measures (counts, newest and oldest times) are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.lowlevel.source_task import SourceTask
+from slackwater.engine.lowlevel.time_ranges import TimeRange
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import ticks_sql
+from slackwater.engine.plan.plan import Operator, Path, Plan
+from slackwater.kernels.aggregates import partials
+from slackwater.kernels.column_engine import quote
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.model.aggregate import Primitive
+from slackwater.model.names import PASS, SOURCE, key, ours, sub_query
+from slackwater.model.node import Aggregate, Late, Source
+from slackwater.model.schema import Expr
+from slackwater.model.time import TimeColumn
+from slackwater.semantics.limits import EARLIEST, LATEST
+from slackwater.semantics.settings import Settings, guard_limit, resolve_source
+from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
+
+PART = ours("_part")
+
+
+@dataclass(frozen=True)
+class Fused:
+    """The only path of a source, into an aggregate with panes."""
+
+    source: Source
+    path: Path
+    operator: Operator
+    settings: tuple[Settings, ...]
+
+
+def fusible(plan: Plan, source: Source) -> Fused | None:
+    """The one path that can be reduced in the first pass, or None if rows are needed as such."""
+    paths = list(plan.paths_from(source.name))
+    settings = resolve_source(source)
+    others = [s for s in plan.sources if s.input == source.input and s is not source]
+    if len(paths) != 1 or others or source.order or source.late == "raise":
+        return None
+    if any(isinstance(n, Late) and n.source is source for n in plan.nodes):
+        return None
+    if any(s.kind in ("punctuated", "quality") or s.future == "side" for s in settings):
+        return None
+    operator = plan.operator(paths[0].consumer)
+    if operator is None or operator.spec is None:
+        return None
+    spec = operator.spec
+    if spec.plan not in ("panes", "landmark"):
+        return None
+    if spec.plan == "panes" and spec.sliding.range < spec.sliding.slide:
+        return None  # rows between windows vanish in the kernel, but tell progress
+    return Fused(source, paths[0], operator, settings)
+
+
+class Dialect:
+    """How the two engines spell what the fused query needs."""
+
+    def __init__(self, duck: bool, source: int = 0):
+        self.duck = duck
+        self.source = source
+
+    def name(self, name: str) -> str:
+        """A quoted column name."""
+        return quote(name) if self.duck else "`" + name.replace("`", "``") + "`"
+
+    def text(self, expr: Expr) -> str:
+        """An expression."""
+        return str(expr.duck) if self.duck else expr.sql
+
+    def ticks(self, time: TimeColumn) -> str:
+        """Ticks of a progressing column."""
+        if self.duck:
+            return ticks_sql(time)
+        name = self.name(time.name)
+        return f"CAST({name} AS BIGINT)" if time.kind == "long" else f"unix_micros({name})"
+
+    def usable_ticks(self, time: TimeColumn) -> str:
+        """As `ticks`, null where windows near the time could not be computed."""
+        ticks, end = self.ticks(time), "" if self.duck else "L"
+        return f"CASE WHEN {ticks} BETWEEN {EARLIEST}{end} AND {LATEST}{end} THEN {ticks} END"
+
+    def number(self, values: Sequence[int], at: int) -> str:
+        """A number that changes from batch to batch.
+
+        Spark would put a literal into generated code and compile it anew; an element of an array, at an
+        index that is not constant, stays data. (`SOURCE` is the source's number in every row, but
+        Spark does not know that; a product with 0 it would simplify.)
+        """
+        if self.duck:
+            return str(values[at])
+        items = ", ".join(f"{v}L" for v in values)
+        return f"array({items})[{SOURCE} + {at - self.source}]"
+
+    def without(self, column: str) -> str:
+        """All columns but one."""
+        return f"* EXCLUDE ({column})" if self.duck else f"* EXCEPT ({column})"
+
+
+def query(
+    batch: Batch,
+    fused: Fused,
+    base: str,
+    dialect: Dialect,
+    ranges: Sequence[TimeRange | None] | None = None,
+) -> tuple[list[str], list[str], str]:
+    """(group columns, aggregate columns, relation) of the fused query, as SQL items.
+
+    Group columns: keys, pane (null: the row only counts), the source's partition, and per time column a
+    verdict (1 late, 2 implausibly far ahead, 0 neither, null without a time), so that the counts of the
+    groups are the counts of the verdicts. ``ranges`` is what is known of each time column before the scan.
+    """
+    node, spec = fused.operator.node, fused.operator.spec
+    assert isinstance(node, Aggregate) and spec is not None
+    source, path = fused.source, fused.path
+    at = next(i for i, t in enumerate(source.times) if t.name == path.time)
+    picky = path.has_filter or source.late != "admit"
+    ticks = _ticks(at) if not path.shift else f"({_ticks(at)} + {path.shift})"
+    if picky:
+        ticks = f"CASE WHEN {PASS} THEN {ticks} END"
+    groups = [
+        f"{_guard(dialect.text(k.expr), path.has_filter)} AS {key(i)}"
+        for i, k in enumerate(node.keys)
+    ]
+    known = ranges[at] if ranges is not None else None
+    least = None if known is None else known.least + path.shift
+    groups.append(
+        f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck, least=least)} AS {ours('_pane')}"
+    )
+    if source.partition is not None:
+        groups.append(f"{PART} AS {PART}")
+    groups += [f"{_judged(i)} AS {ours(f'_verdict{i}')}" for i in range(len(source.times))]
+    items: list[str] = []
+    for primitive in spec.primitives:
+        guarded = _guarded(primitive, path.has_filter)
+        if dialect.duck:
+            items.extend(partials.duck_partials(guarded))
+        else:
+            items.extend(
+                f"{sql} AS {ours(name)}" for name, sql in partials.spark_partials(guarded) or ()
+            )
+    items.append(f"count(1) AS {ours('_n')}")
+    footers = told(batch, fused, ranges or ())
+    for i in range(len(source.times)):
+        if i not in footers:
+            items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
+            items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
+    whole = ranges if ranges is not None else [None] * len(source.times)
+    return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
+
+
+def told(
+    batch: Batch, fused: Fused, ranges: Sequence[TimeRange | None]
+) -> dict[int, tuple[int, int]]:
+    """Time columns whose oldest and newest plausible times are known before the scan, and these; not by partition."""
+    if fused.source.partition is not None:
+        return {}
+    limits = _numbers(batch, fused)[len(fused.source.times) :]
+    return {
+        i: (known.least, known.greatest)
+        for i, (known, limit) in enumerate(zip(ranges, limits, strict=False))
+        if known is not None and _usable(known) and known.greatest <= limit
+    }
+
+
+def _relation(
+    batch: Batch,
+    fused: Fused,
+    base: str,
+    dialect: Dialect,
+    passing: int | None,
+    ranges: Sequence[TimeRange | None],
+) -> str:
+    """The rows of ``base`` through the path's steps, with columns of ours carried along.
+
+    ``passing`` is the time column that decides whether a row may pass at all, if some may not.
+    """
+    source = fused.source
+    numbers = _numbers(batch, fused)
+    times = range(len(source.times))
+    items = [
+        f"{dialect.ticks(t) if _usable(known) else dialect.usable_ticks(t)} AS {_ticks(i)}"
+        for i, (t, known) in enumerate(zip(source.times, ranges, strict=True))
+    ]
+    carried = [_ticks(i) for i in times] + [_judged(i) for i in times]
+    if source.partition is not None:
+        kind = "VARCHAR" if dialect.duck else "STRING"
+        column = dialect.name(source.partition)
+        items.append(f"coalesce(CAST({column} AS {kind}), '') AS {PART}")
+        carried.append(PART)
+    if not dialect.duck:
+        carried.append(SOURCE)
+    sql = f"SELECT *, {', '.join(items)} FROM {sub_query(base)}"
+    verdicts = [
+        f"{_verdict(dialect, numbers, i, len(times), ranges[i], decides=i == passing)} AS {_judged(i)}"
+        for i in times
+    ]
+    sql = f"SELECT *, {', '.join(verdicts)} FROM {sub_query(sql)}"
+    if passing is not None:
+        allowed = "1" if source.late != "admit" else "-1"
+        sql = f"SELECT *, coalesce({_judged(passing)} <> {allowed}, FALSE) AS {PASS} FROM {sub_query(sql)}"
+        carried.append(PASS)
+    filtered = False
+    for step in fused.path.steps:
+        if step.condition is not None:
+            # A later filter must not be evaluated for rows that an earlier one dropped.
+            test = f"CASE WHEN {PASS} THEN coalesce({dialect.text(step.condition)}, FALSE) ELSE FALSE END"
+            sql = f"SELECT {dialect.without(PASS)}, {test} AS {PASS} FROM {sub_query(sql)}"
+            filtered = True
+        else:
+            columns = [
+                f"{_guard(dialect.text(c.expr), filtered)} AS {dialect.name(c.name)}"
+                for c in step.columns
+            ]
+            sql = f"SELECT {', '.join([*columns, *carried])} FROM {sub_query(sql)}"
+    return sql
+
+
+def _ticks(i: int) -> str:
+    """The column of the ticks of time column ``i``."""
+    return ours(f"_t{i}")
+
+
+def _judged(i: int) -> str:
+    """The column of the verdicts on time column ``i``."""
+    return ours(f"_v{i}")
+
+
+def _usable(known: TimeRange | None) -> bool:
+    return known is not None and known.least >= EARLIEST and known.greatest <= LATEST
+
+
+def _verdict(
+    dialect: Dialect,
+    numbers: Sequence[int],
+    i: int,
+    times: int,
+    known: TimeRange | None,
+    *,
+    decides: bool,
+) -> str:
+    """The verdict on time column ``i``; what need not be asked is not, which a scan of millions of rows feels."""
+    bound, limit = dialect.number(numbers, i), dialect.number(numbers, times + i)
+    if decides or known is None or not _usable(known) or known.greatest > numbers[times + i]:
+        return (
+            f"CASE WHEN {_ticks(i)} < {bound} THEN 1 WHEN {_ticks(i)} > {limit} THEN 2 "
+            f"WHEN {_ticks(i)} IS NOT NULL THEN 0 END"
+        )
+    # As a boolean, which is cheaper to group by; `deliver_fused` reads it as 0 or 1.
+    return "FALSE" if known.least >= numbers[i] else f"({_ticks(i)} < {bound})"
+
+
+def _numbers(batch: Batch, fused: Fused) -> list[int]:
+    """Bounds in force, then plausible limits, of the source's time columns."""
+    bounds = [batch.bound(fused.source.name, s.column) for s in fused.settings]
+    limits = [guard_limit(s, batch.now) for s in fused.settings]
+    return [*bounds, *((1 << 62) if v is None else v for v in limits)]
+
+
+def deliver_fused(task: SourceTask, table: pa.Table, *, from_spark: bool) -> None:
+    """Summarise and send on what the fused query gave."""
+    fused = fusible(task.batch.plan, task.source)
+    assert fused is not None and fused.operator.spec is not None
+    spec = fused.operator.spec
+    table = aggregate.without_prefix(table)
+    for i, column in enumerate(table.column_names):
+        if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
+            table = table.set_column(i, column, table[column].cast(pa.int32()))
+    task.summaries.append(_summary(fused, table))
+    rows = table.filter(pc.is_valid(table["_pane"]))
+    if from_spark:
+        done = aggregate.partials_from_spark(rows, spec)
+    else:
+        done = aggregate.partials(rows, spec)
+    task.delivery.send_partials(fused.path, done)
+
+
+def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
+    if "_part" not in table.column_names:
+        table = table.append_column("_part", pa.array([""] * table.num_rows, pa.string()))
+    columns: dict[str, dict[str, PartitionSummary]] = {}
+    late: dict[str, int] = {}
+    null: dict[str, int] = {}
+    for i, setting in enumerate(fused.settings):
+        wanted = [("_n", "sum"), (f"_hi{i}", "max"), (f"_lo{i}", "min")]
+        grouped = table.group_by(["_part", f"_verdict{i}"], use_threads=False).aggregate(wanted)
+        parts: dict[str, list[PartitionSummary]] = {}
+        late[setting.column] = null[setting.column] = 0
+        for row in grouped.to_pylist():
+            n, verdict = row["_n_sum"], row[f"_verdict{i}"]
+            far = verdict == 2
+            parts.setdefault(row["_part"], []).append(
+                PartitionSummary(
+                    n,
+                    None if far else row[f"_hi{i}_max"],
+                    None if far else row[f"_lo{i}_min"],
+                    n if far else 0,
+                )
+            )
+            late[setting.column] += n if verdict == 1 else 0
+            null[setting.column] += n if verdict is None else 0
+        columns[setting.column] = {p: merge_partition(s, 0) for p, s in parts.items()}
+    rows = pc.sum(table["_n"]).as_py() or 0
+    return SourceSummary(columns, rows, late, null)
+
+
+def _guard(text: str, filtered: bool) -> str:
+    return f"CASE WHEN {PASS} THEN {text} END" if filtered else text
+
+
+def _guarded(primitive: Primitive, filtered: bool) -> Primitive:
+    """The primitive with arguments that are evaluated only for rows that pass."""
+    if not filtered:
+        return primitive
+    args = tuple(
+        replace(a, sql=_guard(a.sql, True), duck=None if a.duck is None else _guard(a.duck, True))
+        for a in primitive.args
+    )
+    return replace(primitive, args=args)

@@ -1,0 +1,218 @@
+"""The inputs of a query as one streaming DataFrame, and a batch of it as low-level tasks.
+
+Every input is tagged with its index (`SOURCE`) and its columns are renamed ``__sw_c<type>_<i>``, so that inputs of
+different shapes unite null-padded and Spark reads each once; columns of one type share their place, since every column
+costs each row something on its way to Python. A heartbeat, one row per trigger, is always the last: a query
+that waits for time to pass must run without new rows, and a source cannot be added later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.analysis.analyse import fields_of, struct_of
+from slackwater.engine.lowlevel.tasks import RowInput
+from slackwater.engine.parquet.folders import Folders, data_files
+from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.store.exact_paths import check_folder, spark_path
+from slackwater.model.names import PASS, SOURCE, ours
+from slackwater.model.schema import Field
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HEARTBEAT = -1
+_WHOLE = ours("_whole")
+_BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """Rows of a streaming DataFrame."""
+
+    frame: Any
+    replay: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Its columns."""
+        return fields_of(self.frame.schema)
+
+
+@dataclass(frozen=True)
+class SplitInput:
+    """Parquet files below ``path``, read as splits; ``options`` are those of Spark's file source.
+
+    ``by_rows`` says why the column engine cannot read them as Spark does; empty if it can.
+    """
+
+    spark: Any
+    path: str
+    fields: tuple[Field, ...]
+    options: dict[str, str] = field(default_factory=dict)
+    replay: bool = False
+    by_rows: str = ""
+
+    @property
+    def recursive(self) -> bool:
+        """Whether files of all folders are read, and folders give no columns."""
+        given = {k.lower(): v for k, v in self.options.items()}
+        return given.get("recursivefilelookup", "false").lower() == "true"
+
+    def names_frame(self) -> DataFrame:
+        """A stream of file names: one row per file, contents unread."""
+        reader = self.spark.readStream.format("binaryFile").schema(_BINARY_FILE)
+        for key, value in {"maxFileAge": "36500d", **self.options}.items():
+            reader = reader.option(key, value)
+        return reader.load(spark_path(self.path)).select("path")  # type: ignore[no-any-return]
+
+    def rows_frame(self) -> DataFrame:
+        """The same files as rows, for what the column engine cannot do."""
+        check_folder(self.path, "source directory")
+        reader = self.spark.readStream.schema(struct_of(self.fields))
+        for key, value in {"maxFileAge": "36500d", **self.options}.items():
+            reader = reader.option(key, value)
+        return reader.parquet(self.path)  # type: ignore[no-any-return]
+
+
+Input = FrameInput | SplitInput
+
+
+def split_inputs(plan: Plan, inputs: Sequence[Input]) -> dict[int, SplitInput]:
+    """Inputs that are read in the column engine: split sources all of whose paths it can evaluate."""
+    found = {}
+    for index, item in enumerate(inputs):
+        if not isinstance(item, SplitInput) or item.by_rows:
+            continue
+        names = {s.name for s in plan.sources if s.input == index}
+        paths = [p for p in plan.paths if p.producer in names]
+        if not any(p.blocked_by for p in paths):
+            found[index] = item
+    return found
+
+
+def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Folders]:
+    """The files of a batch of a split source that hold rows, each with the columns that its folders give."""
+    assert isinstance(item, SplitInput)
+    return data_files(item.path, files, item.fields, zone, recursive=item.recursive)
+
+
+def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
+    """For each input of rows, the column of the united DataFrame that holds each of its columns."""
+    splits = split_inputs(plan, inputs)
+    types: dict[str, int] = {}
+    found = {}
+    for index, item in enumerate(inputs):
+        if index in splits:
+            continue
+        taken: Counter[int] = Counter()
+        names = []
+        for one in item.fields:
+            kind = types.setdefault(one.type, len(types))
+            names.append(ours(f"_c{kind}_{taken[kind]}"))
+            taken[kind] += 1
+        found[index] = tuple(names)
+    return found
+
+
+def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFrame:
+    """All inputs and the heartbeat as one streaming DataFrame."""
+    from pyspark.sql import functions as F
+
+    splits, held = split_inputs(plan, inputs), places(plan, inputs)
+    parts = []
+    for index, item in enumerate(inputs):
+        if index in splits:
+            parts.append(splits[index].names_frame().select(F.lit(index).alias(SOURCE)))
+            continue
+        frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
+        columns = [
+            F.col(_quoted(f.name)).alias(place)
+            for f, place in zip(item.fields, held[index], strict=True)
+        ]
+        parts.append(frame.select(F.lit(index).alias(SOURCE), *columns))
+    beat = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 1)
+        .option("numPartitions", 1)
+        .option("startTimestamp", 0)
+        .load()
+        .select(F.lit(HEARTBEAT).alias(SOURCE))
+    )
+    whole = parts[0]
+    for part in (*parts[1:], beat):
+        whole = whole.unionByName(part, allowMissingColumns=True)
+    return whole
+
+
+def row_frame(
+    batch: DataFrame, plan: Plan, inputs: Sequence[Input]
+) -> tuple[DataFrame, list[RowInput]] | None:
+    """The batch's raw rows for the Python low level, with what Spark must evaluate beforehand."""
+    from pyspark.sql import functions as F
+
+    held = places(plan, inputs)
+    described = []
+    frame = batch.where(F.col(SOURCE).isin(list(held)))
+    # In the order of the DataFrame, each once: inputs share places.
+    wanted = [c for c in batch.columns if c == SOURCE or any(c in used for used in held.values())]
+    for index, columns in held.items():
+        names = [f.name for f in inputs[index].fields]
+        blocked = [
+            p for s in plan.sources if s.input == index
+            for p in plan.paths_from(s.name) if p.blocked_by
+        ]  # fmt: skip
+        done = []
+        for path in blocked:
+            column = ours(f"_p{path.id}")
+            frame = _evaluate(frame, index, path, names, columns, column)
+            done.append((path.id, column))
+        described.append(RowInput(index, tuple(names), columns, tuple(done)))
+        wanted += [c for _, c in done]
+    if not described:
+        return None
+    return frame.select(*wanted), described
+
+
+def _evaluate(
+    frame: DataFrame,
+    index: int,
+    path: Path,
+    names: Sequence[str],
+    columns: Sequence[str],
+    result: str,
+) -> DataFrame:
+    """Run a path's row operators in Spark SQL; the result is a struct column, with `PASS` last.
+
+    Only for rows of the path's own input: an expression may fail for values that another has in the same place.
+    """
+    from pyspark.sql import functions as F
+
+    carried = frame.columns
+    whole = F.struct(*[F.col(_quoted(c)) for c in carried]).alias(_WHOLE)
+    current = frame.select(
+        whole,
+        (F.col(SOURCE) == index).alias(PASS),
+        *[F.col(_quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
+    )
+    shown = list(names)
+    for step in path.steps:
+        if step.condition is not None:
+            test = f"CASE WHEN {PASS} THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
+            current = current.withColumn(PASS, F.expr(test))
+        else:
+            items = [
+                F.expr(f"CASE WHEN {PASS} THEN {c.expr.sql} END").alias(c.name)
+                for c in step.columns
+            ]
+            current = current.select(_WHOLE, PASS, *items)
+            shown = [c.name for c in step.columns]
+    struct = F.struct(*[F.col(_quoted(c)) for c in shown], F.col(PASS))
+    return current.select(f"{_WHOLE}.*", struct.alias(result))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,146 @@
+"""Patterns at the input of a source: read from its rows, and held against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.progress.step import patterns_of
+from slackwater.kernels.windows.pattern_match import matching
+from slackwater.model.node import Aggregate, Node, Project, Source, Union
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.bounds import END, START
+from slackwater.semantics.pattern_rules import closable, key_columns, plain_column
+from slackwater.semantics.pattern_text import pattern_of
+from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.settings import Settings
+from slackwater.semantics.source_patterns import linear_limit, plausible
+from slackwater.semantics.summary import PartitionSummary
+from slackwater.semantics.window_ids import windows_missed
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass
+class Said:
+    """Punctuation of one chunk: patterns by partition, and the bounds among them by column and partition."""
+
+    patterns: dict[str, Patterns] = field(default_factory=dict)
+    bounds: dict[tuple[str, str], int] = field(default_factory=dict)
+    implausible: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def added(
+        self, setting: Settings, found: dict[str, PartitionSummary]
+    ) -> dict[str, PartitionSummary]:
+        """The summaries of a column with what punctuation says of it."""
+        for name, summary in found.items():
+            at = (setting.column, name)
+            if at in self.bounds or at in self.implausible:
+                future = summary.future + self.implausible.get(at, 0)
+                found[name] = replace(summary, punct=self.bounds.get(at), future=future)
+        return found
+
+
+class Punctuation:
+    """The patterns of one source, in one task."""
+
+    def __init__(self, batch: Batch, source: Source, settings: Sequence[Settings]):
+        self.batch = batch
+        self.source = source
+        self.settings = [s for s in settings if s.patterns]
+        state = batch.states.get(source.name, {})
+        self.in_force = tuple(Pattern.from_json(p) for p in state.get("patterns", ()))
+
+    def judge(self, table: pa.Table, column: str, ticks: Ints, bound: int) -> tuple[Mask, Ints]:
+        """Which rows break a bound or a pattern in force; and the greatest bound that each breaks.
+
+        The latter is `START` where what a row breaks is no bound on this time.
+        """
+        late = ticks < bound
+        limits = np.where(late, bound, START)
+        if self.in_force and table.num_rows:
+            mask, ends = matching(self.in_force, table, column)
+            late = late | mask
+            limits = np.maximum(limits, np.where(mask & (ends < END), ends, START))
+        return late, limits
+
+    def read(self, table: pa.Table, codes: Ints, names: Sequence[str]) -> Said:
+        """The punctuation in a chunk of rows, whose partitions are ``names[codes]``."""
+        said = Said()
+        types = {f.name: f.type for f in self.source.schema}
+        for column in dict.fromkeys(s.punctuation for s in self.settings):
+            places = np.flatnonzero(table[column].is_valid().to_numpy(zero_copy_only=False))
+            if not len(places):
+                continue
+            found: dict[str, dict[Pattern, int]] = {}
+            for place, tests in zip(places, table[column].take(places).to_pylist(), strict=True):
+                given = {c: (t["op"], t["value"]) if t else (None, None) for c, t in tests}
+                pattern = pattern_of(given, types, self.batch.plan.zone)
+                counts = found.setdefault(names[int(codes[place])], {})
+                counts[pattern] = counts.get(pattern, 0) + 1
+            for name, patterns in found.items():
+                for pattern, count in patterns.items():
+                    self._sort_out(said, name, pattern, count)
+        return said
+
+    def _sort_out(self, said: Said, name: str, pattern: Pattern, count: int) -> None:
+        linear = False
+        for s in self.settings:
+            at = (s.column, name)
+            if not plausible(pattern, s, self.batch.now):
+                said.implausible[at] = said.implausible.get(at, 0) + count
+                return
+            limit = linear_limit(pattern, s)
+            if limit is not None:
+                linear = True
+                said.bounds[at] = max(said.bounds.get(at, START), limit)
+        if not linear:
+            said.patterns[name] = (*said.patterns.get(name, ()), pattern)
+
+    def missed(self, node: Aggregate, moved: int, table: pa.Table, ticks: Ints) -> Ints:
+        """Windows of an aggregate that patterns have closed to each row."""
+        none = np.zeros(len(ticks), np.int64)
+        if not self.in_force or not closable(node) or not isinstance(node.window, TimeWindow):
+            return none
+        plan = self.batch.plan
+        patterns = patterns_of(plan, self.batch.states, self.batch.bounds)[plan.name_of(node.child)]
+        names = {c: column_origin(node.child, c, self.source) for c in key_columns(node)}
+        known = {c: n for c, n in names.items() if n is not None}
+        usable = tuple(p for p in patterns if set(p.columns) <= {*known, node.window.on})
+        if not usable:
+            return none
+        columns = {c: table[n] for c, n in known.items()}
+        columns[node.window.on] = pa.chunked_array([pa.array(ticks + moved)])
+        _, ends = matching(usable, pa.table(columns), node.window.on)
+        w = node.window
+        closed = np.where(ends > START, (ends - w.origin) // w.slide - 1, START)
+        closed = np.where(ends >= END, END, closed)
+        return np.asarray(windows_missed(ticks + moved, closed, w))
+
+
+def column_origin(node: Node, column: str, source: Source) -> str | None:
+    """The column of ``source`` that a node's column just is, or None."""
+    if isinstance(node, Source):
+        return column if node.name == source.name else None
+    if isinstance(node, Project):
+        named: Mapping[str, str | None] = {c.name: plain_column(c.expr) for c in node.columns}
+        below = named.get(column)
+        return None if below is None else column_origin(node.child, below, source)
+    if isinstance(node, Union):
+        at = [f.name for f in node.schema].index(column)
+        found = [column_origin(c, c.schema[at].name, source) for c in node.inputs]
+        return next((f for f in found if f is not None), None)
+    if isinstance(node, Aggregate):
+        keys = {k.name: plain_column(k.expr) for k in node.keys}
+        below = keys.get(column)
+        return None if below is None else column_origin(node.child, below, source)
+    children = node.children
+    if len(children) == 1 and node.field(column) is not None:
+        return column_origin(children[0], column, source)
+    return None

@@ -1,0 +1,196 @@
+"""What a low-level task gathers for a quality target, in the one pass over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import carrying, relation
+from slackwater.engine.progress.quality import Reader, quality_settings, readers
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.model.names import PASS, PLACE, ROWS, ours, sub_query
+from slackwater.model.node import Source
+from slackwater.semantics.limits import START
+from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, Rows
+from slackwater.semantics.quality.measure import tally
+from slackwater.semantics.quality.moments import Moments
+from slackwater.semantics.quality.needs import Late
+from slackwater.semantics.quality.statistics import Bag, merged_bags
+from slackwater.semantics.quality.strict import Feed
+from slackwater.semantics.settings import Settings
+from slackwater.semantics.window_ids import closed_by
+
+if TYPE_CHECKING:
+    from slackwater.engine.lowlevel.source_task import Judged
+
+Mask = NDArray[np.bool_]
+
+_HASH = ours("_hash")
+
+
+class QualityRows:
+    """One source in one task; empty where none of its columns has a target that needs rows."""
+
+    def __init__(self, batch: Batch, source: Source):
+        self.batch = batch
+        self.source = source
+        self.settings = [s for s in quality_settings(source) if not s.strict]
+        self.readers = {s.column: readers(batch.plan, source, s.column) for s in self.settings}
+
+    def gathered(
+        self,
+        table: pa.Table,
+        data: Mask,
+        codes: NDArray[np.int64],
+        names: Sequence[str],
+        judged: Sequence[Judged],
+        ready: dict[int, pa.Table] | None,
+    ) -> dict[str, Gathered]:
+        """What one chunk of rows tells, by time column."""
+        found = {}
+        columns = [t.name for t in self.source.times]
+        for setting in self.settings:
+            verdict = judged[columns.index(setting.column)]
+            usable = data & ~verdict.null & ~verdict.future
+            granularity, edges = self._known(setting, names)
+            bag = _bag(edges, usable, codes, verdict.ticks, granularity)
+            clocks = np.array([e[-1] if e else START for e in edges], np.int64)[codes]
+            bound = self.batch.bound(self.source.name, setting.column)
+            rows = [
+                self._rows(
+                    reader, setting, table, usable, verdict.ticks, clocks, granularity, bound, ready
+                )
+                for reader in self.readers[setting.column]
+            ]
+            found[setting.column] = Gathered(bag, tuple(rows))
+        return found
+
+    def _known(self, setting: Settings, names: Sequence[str]) -> tuple[int, list[list[int]]]:
+        """The width of bins, and by partition the newest times after earlier batches."""
+        assert setting.target is not None
+        state = self.batch.states.get(self.source.name, {}).get("quality", {})
+        known = state.get(setting.column, {}).get("adaptation", {})
+        granularity = setting.target.granularity
+        if known:
+            granularity = known["statistics"]["window"]["granularity"]
+        return granularity, [known.get("edges", {}).get(name, []) for name in names]
+
+    def _rows(
+        self,
+        reader: Reader,
+        setting: Settings,
+        table: pa.Table,
+        usable: Mask,
+        ticks: NDArray[np.int64],
+        clocks: NDArray[np.int64],
+        granularity: int,
+        bound: int,
+        ready: dict[int, pa.Table] | None,
+    ) -> Rows:
+        window = reader.consumer.window
+        times = ticks[usable]
+        counted = {} if window is None else tally(times, closed_by(bound, window), window)
+        seen = Moments.ones(len(times))
+        known = ready is not None and reader.path.id in ready
+        if reader.path.blocked_by is not None and not known:
+            return Rows(counted, (seen, seen, *[Moments()] * len(reader.values)))
+        found = feed(self.batch, reader, table, usable, ready)
+        values = [v[found.passed] for v in found.values]
+        passed = Moments.ones(int(found.passed.sum()))
+        late = Late()
+        if window is not None and setting.target is not None:
+            at = clocks[usable][found.passed]
+            late = Late.of(times[found.passed], at, values, window, granularity)
+        groups = self._groups(reader, setting, table, usable, ready)
+        return Rows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
+
+    def _groups(
+        self,
+        reader: Reader,
+        setting: Settings,
+        table: pa.Table,
+        usable: Mask,
+        ready: dict[int, pa.Table] | None,
+    ) -> dict[int, tuple[Moments, ...]]:
+        """Moments of a sample of groups, where the error is that of each."""
+        if setting.target is None or setting.target.per != "group" or not reader.keys:
+            return {}
+        rows, steps = table, reader.path.steps
+        if ready is not None and reader.path.id in ready:
+            rows, steps = ready[reader.path.id], ()
+            usable = usable & rows[PASS].to_numpy(zero_copy_only=False)
+        rows = rows if usable.all() else rows.filter(pa.array(usable))
+        base = relation(steps, f"SELECT * FROM {ROWS}")
+        return dict(self._moments(rows, base, reader.values, f"hash({', '.join(reader.keys)})"))
+
+    def _moments(
+        self, rows: pa.Table, base: str, values: Sequence[str], key: str
+    ) -> list[tuple[int, tuple[Moments, ...]]]:
+        """Moments of the rows and of each column of values by group, for those with the least hash."""
+        items = ["count(*)"]
+        for text in values:
+            finite = f"FILTER (WHERE isfinite({text}))"
+            items += [f"count({text}) {finite}", f"sum({text}) {finite}"]
+            items.append(f"sum({text} * {text}) {finite}")
+        named = ", ".join(f"{sql} AS {ours(f'_c{i}')}" for i, sql in enumerate(items))
+        sql = f"SELECT {key} AS {_HASH}, {named} FROM {sub_query(base)} GROUP BY 1 ORDER BY 1"
+        sql = f"{sql} LIMIT {MAX_GROUPS}"
+        found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
+        out = []
+        for row in found.to_pylist():
+            numbers = [row[ours(f"_c{i}")] or 0 for i in range(len(items))]
+            parts = [Moments.ones(int(numbers[0]))]
+            for i in range(len(values)):
+                n, total, squares = numbers[1 + 3 * i : 4 + 3 * i]
+                parts.append(Moments(int(n), float(total), float(squares)))
+            out.append((int(row[_HASH]), tuple(parts)))
+        return out
+
+
+def feed(
+    batch: Batch,
+    reader: Reader,
+    table: pa.Table,
+    usable: Mask,
+    ready: dict[int, pa.Table] | None,
+) -> Feed:
+    """Which of the usable rows reach a consumer, and their values."""
+    rows, steps = table, reader.path.steps
+    passed = np.zeros(table.num_rows, bool)
+    values = [np.full(table.num_rows, np.nan) for _ in reader.values]
+    kept = usable
+    if ready is not None and reader.path.id in ready:
+        rows, steps = ready[reader.path.id], ()
+        kept = usable & rows[PASS].to_numpy(zero_copy_only=False)
+    rows = rows.append_column(PLACE, pa.array(np.arange(table.num_rows)))
+    base = relation(carrying(steps, PLACE), f"SELECT * FROM {ROWS}")
+    items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
+    sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
+    rows = rows if kept.all() else rows.filter(pa.array(kept))
+    found = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
+    at = found[PLACE].to_numpy()
+    passed[at] = True
+    for i, column in enumerate(values):
+        column[at] = found[ours(f"_v{i}")].to_numpy(zero_copy_only=False)
+    return Feed(passed[usable], [v[usable] for v in values])
+
+
+def _bag(
+    edges: Sequence[list[int]],
+    usable: Mask,
+    codes: NDArray[np.int64],
+    ticks: NDArray[np.int64],
+    granularity: int,
+) -> Bag | None:
+    """Delays behind the newest times of each partition after earlier batches."""
+    parts = []
+    for i, mine in enumerate(edges):
+        times = ticks[usable & (codes == i)] if len(edges) > 1 else ticks[usable]
+        if len(times):
+            parts.append(Bag.of(times, mine, granularity))
+    return merged_bags(parts)

@@ -1,0 +1,351 @@
+"""The low level: raw rows of a source, judged, summarised, and sent along the source's paths.
+
+Lateness is judged here and only here, against the bounds in force when the batch began. The summary (what
+the progress policy must know of the batch, and exact counts) goes to every group task.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slackwater.engine.lowlevel.arrival import arrival_summaries, sortable
+from slackwater.engine.lowlevel.punctuation import Punctuation
+from slackwater.engine.lowlevel.quality_rows import QualityRows
+from slackwater.engine.lowlevel.strict_rows import StrictRows, in_order
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.wire import Message, pack_control, routes
+from slackwater.engine.plan.plan import Path
+from slackwater.model.names import PASS
+from slackwater.model.node import LATE_FIELDS, Late, Source
+from slackwater.model.time import TimeColumn
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.bounds import END, START
+from slackwater.semantics.lateness import window_readers
+from slackwater.semantics.limits import EARLIEST, LATEST
+from slackwater.semantics.local_time import instant_of
+from slackwater.semantics.settings import Settings, guard_limit, resolve_source
+from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
+from slackwater.semantics.window_ids import windows_missed
+from slackwater.semantics.windows import missed
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Rows of one chunk with the verdicts on one time column; masks are per row.
+
+    ``limits`` is the greatest bound that each row was judged by, its own of patterns included; `START` if none.
+    """
+
+    ticks: NDArray[np.int64]
+    null: Mask
+    future: Mask
+    late: Mask
+    limits: NDArray[np.int64]
+
+
+class SourceTask:
+    """One source in one low-level task."""
+
+    def __init__(self, batch: Batch, source: Source, delivery: Delivery):
+        self.batch = batch
+        self.source = source
+        self.delivery = delivery
+        self.settings = resolve_source(source)
+        self.paths = list(batch.plan.paths_from(source.name))
+        self.late_names = [
+            n for n, m in zip(batch.plan.names, batch.plan.nodes, strict=True)
+            if isinstance(m, Late) and m.source is source
+        ]  # fmt: skip
+        self.punctuation = Punctuation(batch, source, self.settings)
+        self.quality = QualityRows(batch, source)
+        self.strict = StrictRows(batch, source)
+        self.waiting: list[tuple[pa.Table, dict[int, pa.Table]]] = []
+        self.summaries: list[SourceSummary] = []
+        self.sample: str | None = None
+
+    # ---- rows ----
+    def rows(self, table: pa.Table, ready: dict[int, pa.Table] | None = None) -> None:
+        """Take a chunk of raw rows. ``ready`` has the rows of paths that Spark evaluated already:
+        per path a table in step with ``table`` whose last column `PASS` is its filter.
+        Where lateness is judged row by row, rows wait for `finish`.
+        """
+        if self.strict.setting is not None:
+            self.waiting.append((table, ready or {}))
+        else:
+            self._rows(table, ready)
+
+    def finish(self) -> None:
+        """All rows are here: judge those that waited, in order of arrival."""
+        if not self.waiting:
+            return
+        table = pa.concat_tables([t for t, _ in self.waiting])
+        ready = {
+            path: pa.concat_tables([r[path] for _, r in self.waiting])
+            for path in self.waiting[0][1]
+        }
+        self.waiting = []
+        self._rows(*in_order(table, ready, [sortable(table[c]) for c in self.source.order]))
+
+    def _rows(self, table: pa.Table, ready: dict[int, pa.Table] | None) -> None:
+        n = table.num_rows
+        data = self._data_mask(table)
+        judged = [
+            self._judge(table, t, s) for t, s in zip(self.source.times, self.settings, strict=True)
+        ]
+        if self.strict.setting is not None:
+            judged = self._strictly(table, data, judged, ready)
+        self.summaries.append(self._summarise(table, data, judged, ready))
+        if self.source.late == "raise":
+            self._sample(table, data, judged)
+        for path in self.paths:
+            admitted = data & self._admitted(path, judged)
+            rows = table
+            if ready is not None and path.id in ready:
+                rows = ready[path.id]
+                admitted = admitted & rows[PASS].to_numpy(zero_copy_only=False)
+                rows = rows.drop_columns([PASS])
+                path = replace(path, steps=())
+            path, rows = self.strict.floored(path, rows)
+            self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))
+        if self.late_names and n:
+            self._send_late(table, data, judged)
+
+    def _data_mask(self, table: pa.Table) -> Mask:
+        """Rows that are data: a punctuation row is not, unless the policy says so."""
+        mask = np.ones(table.num_rows, bool)
+        for setting in self.settings:
+            if setting.kind == "punctuated" and not setting.data:
+                mask &= pc.is_null(table[setting.punctuation]).to_numpy(zero_copy_only=False)
+        return mask
+
+    def _judge(self, table: pa.Table, time: TimeColumn, setting: Settings) -> Judged:
+        ticks, null = ticks_of(table[time.name])
+        limit = guard_limit(setting, self.batch.now)
+        future = np.zeros(len(ticks), bool) if limit is None else (ticks > limit) & ~null
+        bound = self.batch.bound(self.source.name, time.name)
+        late, limits = self.punctuation.judge(table, time.name, ticks, bound)
+        return Judged(ticks, null, future, late & ~null, limits)
+
+    def _strictly(
+        self,
+        table: pa.Table,
+        data: Mask,
+        judged: list[Judged],
+        ready: dict[int, pa.Table] | None,
+    ) -> list[Judged]:
+        """The verdicts with each row judged by the bound of its own moment."""
+        assert self.strict.setting is not None
+        at = self.settings.index(self.strict.setting)
+        v = judged[at]
+        bounds = self.strict.judge(table, v.ticks, data & ~v.null & ~v.future, ready)
+        late = (v.ticks < bounds) & ~v.null
+        return [*judged[:at], replace(v, late=late, limits=bounds), *judged[at + 1 :]]
+
+    def _admitted(self, path: Path, judged: list[Judged]) -> Mask:
+        at = next((i for i, t in enumerate(self.source.times) if t.name == path.time), 0)
+        verdict, setting = judged[at], self.settings[at]
+        out = verdict.null.copy()
+        if setting.future == "side":
+            out |= verdict.future
+        if self.source.late != "admit":
+            out |= verdict.late
+        return np.asarray(~out)
+
+    # ---- what was seen ----
+    def _summarise(
+        self,
+        table: pa.Table,
+        data: Mask,
+        judged: list[Judged],
+        ready: dict[int, pa.Table] | None = None,
+    ) -> SourceSummary:
+        codes, names = self._partitions(table)
+        said = self.punctuation.read(table, codes, names)
+        columns = {}
+        for setting, verdict in zip(self.settings, judged, strict=True):
+            found = self._columns(table, data, codes, names, setting, verdict)
+            columns[setting.column] = said.added(setting, found)
+        arrival = arrival_summaries(self.source, self.settings, table, data, codes, names, judged,
+                                    self.batch.states.get(self.source.name, {}))  # fmt: skip
+        for column, partitions in arrival.columns.items():
+            for name, part in partitions.items():
+                base = columns[column][name]
+                columns[column][name] = PartitionSummary(
+                    base.rows, base.hi, base.lo, base.future, base.punct,
+                    part.delay, part.delay_time, part.tail, part.rest_hi, part.chunks,
+                )  # fmt: skip
+        pairs = list(zip(self.settings, judged, strict=True))
+        return SourceSummary(
+            columns,
+            int(data.sum()),
+            {s.column: int((v.late & data).sum()) for s, v in pairs},
+            {s.column: int((v.null & data).sum()) for s, v in pairs},
+            arrival.violations,
+            arrival.orders,
+            said.patterns,
+            {
+                **self.quality.gathered(table, data, codes, names, judged, ready),
+                **self.strict.found,
+            },
+        )
+
+    def _partitions(self, table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
+        if self.source.partition is None:
+            return np.zeros(table.num_rows, np.int64), [""]
+        column = table[self.source.partition]
+        encoded = pc.coalesce(column.cast(pa.string()), "").combine_chunks().dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+    def _columns(
+        self,
+        table: pa.Table,
+        data: Mask,
+        codes: NDArray[np.int64],
+        names: list[str],
+        setting: Settings,
+        verdict: Judged,
+    ) -> dict[str, PartitionSummary]:
+        usable = data & ~verdict.null & ~verdict.future
+        n = len(names)
+        rows = np.bincount(codes, minlength=n)
+        future = np.bincount(codes[verdict.future & data], minlength=n)
+        high = np.full(n, START)
+        low = np.full(n, END)
+        np.maximum.at(high, codes[usable], verdict.ticks[usable]) if n > 1 else None
+        np.minimum.at(low, codes[usable], verdict.ticks[usable]) if n > 1 else None
+        if n == 1 and usable.any():
+            chosen = verdict.ticks if usable.all() else verdict.ticks[usable]
+            high[0], low[0] = chosen.max(), chosen.min()
+        puncts = np.full(n, START)
+        implausible = np.zeros(n, np.int64)
+        if setting.kind == "punctuated" and not setting.patterns:
+            values, null = ticks_of(table[setting.punctuation])
+            limit = guard_limit(setting, self.batch.now)
+            beyond = ~null & (values > limit) if limit is not None else np.zeros(len(null), bool)
+            implausible = np.bincount(codes[beyond & ~data], minlength=n)
+            here = ~null & ~beyond
+            np.maximum.at(puncts, codes[here], values[here])
+        return {
+            name: PartitionSummary(
+                int(rows[i]),
+                int(high[i]) if high[i] > START else None,
+                int(low[i]) if low[i] < END else None,
+                int(future[i] + implausible[i]),
+                int(puncts[i]) if puncts[i] > START else None,
+            )
+            for i, name in enumerate(names)
+            if rows[i]
+        }
+
+    def _sample(self, table: pa.Table, data: Mask, judged: list[Judged]) -> None:
+        for setting, verdict in zip(self.settings, judged, strict=True):
+            found = np.flatnonzero(verdict.late & data)
+            if len(found) and self.sample is None:
+                row = table.slice(int(found[0]), 1).to_pylist()[0]
+                self.sample = json.dumps([setting.column, {k: str(v) for k, v in row.items()}])
+
+    # ---- late rows as a stream ----
+    def _send_late(self, table: pa.Table, data: Mask, judged: list[Judged]) -> None:
+        """Rows that are late, without a time, or sent aside as future; each once, by its first fault."""
+        n = table.num_rows
+        reason = np.zeros(n, np.int8)
+        by = np.zeros(n, np.int64)
+        bound = np.full(n, START)
+        missed = np.zeros(n, np.int64)
+        for time, setting, verdict in zip(self.source.times, self.settings, judged, strict=True):
+            new = data & (reason == 0)
+            late, null = new & verdict.late, new & verdict.null
+            reason[late], reason[null] = 1, 2
+            by[late] = verdict.limits[late] - verdict.ticks[late]
+            bound[late] = verdict.limits[late]
+            if setting.future == "side":
+                limit = guard_limit(setting, self.batch.now) or 0
+                side = new & verdict.future
+                reason[side] = 3
+                by[side] = verdict.ticks[side] - limit
+                bound[side] = limit
+            if setting.zone is not None:
+                of_local = new & (bound > START)
+                bound[of_local] = instants_of(bound[of_local], setting.zone)
+            missed += np.where(late, self._missed(time.name, table, verdict.ticks), 0)
+        chosen = reason > 0
+        if not chosen.any():
+            return
+        rows = table.filter(pa.array(chosen))
+        kind = np.array([None, "late", "null_time", "future"], object)[reason[chosen]]
+        integer = self.source.times[0].is_integer
+        none = bound[chosen] == START
+        bounds = pa.array(bound[chosen], pa.int64(), mask=none)
+        if not integer:
+            bounds = bounds.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        extra = [
+            pa.array(kind, pa.string()),
+            pa.array(by[chosen], pa.int64(), mask=none),
+            bounds,
+            pa.array(missed[chosen], pa.int64()),
+        ]
+        for field, values in zip(LATE_FIELDS, extra, strict=True):
+            rows = rows.append_column(field.name, values)
+        for name in self.late_names:
+            for path in self.batch.plan.paths_from(name):
+                self.delivery.send(path, rows)
+
+    def _missed(self, column: str, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Windows that each row comes too late for, over the aggregates that read this stream."""
+        total = np.zeros(len(ticks), np.int64)
+        outputs = [o.node for o in self.batch.plan.outputs]
+        for node, moved in window_readers(outputs, self.source, column):
+            bound = self.batch.bound(self.batch.plan.name_of(node.child), node.window.on)
+            if self.strict.bounds is not None and isinstance(node.window, TimeWindow):
+                late_for = self.strict.bounds + moved
+                closed = (late_for - node.window.origin) // node.window.slide - 1
+                total += windows_missed(ticks + moved, closed, node.window)
+                continue
+            linear = missed(ticks + moved, bound, node.window)
+            total += np.maximum(linear, self.punctuation.missed(node, moved, table, ticks))
+        return total
+
+    def summary(self) -> dict[str, Any]:
+        """What every group task must know of this source."""
+        whole = merge(self.summaries, self.settings)
+        return {"source": self.source.name, "summary": whole.to_json(), "sample": self.sample}
+
+
+def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:
+    """A time column as int64 ticks and the mask of its nulls, unusable times among them."""
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    values = column.cast(pa.int64())
+    if null.any():
+        values = values.fill_null(0)
+    ticks = values.to_numpy()
+    if len(ticks) and (ticks.min() < EARLIEST or ticks.max() > LATEST):
+        absurd = (ticks < EARLIEST) | (ticks > LATEST)
+        ticks, null = np.where(absurd, 0, ticks), null | absurd
+    return ticks, null
+
+
+def instants_of(local: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
+    """The instants of local times. Bounds are few, whatever the number of rows they were held against."""
+    known, places = np.unique(local, return_inverse=True)
+    return np.array([instant_of(int(t), zone) for t in known], np.int64)[places]
+
+
+def broadcast_summaries(batch: Batch, tasks: Iterable[SourceTask]) -> list[Message]:
+    """The summaries of a task, addressed to every group of level 1."""
+    blobs = [pack_control("summary", t.summary()) for t in tasks]
+    return [(route, blob) for blob in blobs for route in routes(batch.groups)]

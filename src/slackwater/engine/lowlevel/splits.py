@@ -1,0 +1,137 @@
+"""Split sources: parquet files whose rows never pass through the JVM.
+
+The driver cuts the batch's files into splits (ranges of rows along row groups), a task scans its splits in
+the column engine. What a file's columns and folders mean is said in ``file_columns`` and ``partition_folders``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slackwater.engine.parquet.columns import FileColumns, read_metadata
+from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
+from slackwater.engine.parquet.folders import Folders
+from slackwater.engine.store.exact_paths import engine_paths
+from slackwater.kernels.column_engine import connect, plain, sql_to_arrow
+from slackwater.model.names import sub_query
+from slackwater.model.schema import Field
+
+if TYPE_CHECKING:
+    from slackwater.engine.lowlevel.source_task import SourceTask
+
+WHOLE_FILE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows ``first`` (inclusive) to ``end`` (exclusive; -1 = the last) of a file.
+
+    ``folders`` are the columns that the names of its folders give.
+    """
+
+    path: str
+    first: int = 0
+    end: int = -1
+    folders: Folders = ()
+
+
+def plan_splits(files: Sequence[str] | Mapping[str, Folders], tasks: int) -> list[list[Split]]:
+    """Cut files into about equal work for ``tasks`` tasks; big files are cut along row groups."""
+    folders = files if isinstance(files, Mapping) else dict.fromkeys(files, ())
+    pieces: list[tuple[int, Split]] = []
+    sizes = {f: os.path.getsize(f) for f in files}
+    share = max(1, sum(sizes.values()) // max(1, tasks))
+    for path in files:
+        if sizes[path] <= min(WHOLE_FILE_BYTES, share) or sizes[path] < share // 4:
+            pieces.append((sizes[path], Split(path, folders=folders[path])))
+        else:
+            pieces.extend(_row_groups(path, folders[path], share))
+    loads = [0] * tasks
+    plan: list[list[Split]] = [[] for _ in range(tasks)]
+    for size, split in sorted(pieces, key=lambda p: (-p[0], p[1].path, p[1].first)):
+        least = min(range(tasks), key=lambda i: (loads[i], i))
+        loads[least] += size + 4096
+        plan[least].append(split)
+    return plan
+
+
+def _row_groups(path: str, folders: Folders, share: int) -> Iterator[tuple[int, Split]]:
+    """Ranges of whole row groups, each of about half a task's share."""
+    metadata = read_metadata(path)
+    if any(n.lower() == ROW_NUMBER for n in metadata.schema.to_arrow_schema().names):
+        # The column engine could not tell the file's column from its own, so the file stays whole.
+        yield os.path.getsize(path), Split(path, folders=folders)
+        return
+    first = row = size = 0
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        row += group.num_rows
+        size += sum(group.column(c).total_compressed_size for c in range(group.num_columns))
+        if size * 2 >= share or i == metadata.num_row_groups - 1:
+            yield size, Split(path, first, row, folders)
+            first, size = row, 0
+
+
+@contextmanager
+def scanned(fields: Sequence[Field], splits: Sequence[Split], memory: str) -> Iterator[str]:
+    """DuckDB SQL of the declared columns over all splits, valid in this context.
+
+    If what is done with it fails, and one of the files is the reason, the error names the file.
+    """
+    files = [FileColumns(s.path, s.folders) for s in splits]
+    with engine_paths([s.path for s in splits]) as paths, blamed(fields, files, paths, memory):
+        parts = []
+        for number, (split, file) in enumerate(zip(splits, files, strict=True)):
+            rows = ""
+            if split.end >= 0:
+                rows = f" WHERE {ROW_NUMBER} >= {split.first} AND {ROW_NUMBER} < {split.end}"
+            table = parquet_sql(paths[split.path], rows=bool(rows))
+            names = None
+            if file.has_like_names:
+                names = list(connect(memory).sql(f"SELECT * FROM {table}").columns)
+            items = file.selected(fields, names, number)
+            parts.append(f"SELECT {', '.join(items)} FROM {table}{rows}")
+        yield " UNION ALL ".join(parts)
+
+
+def scan_fused(task: SourceTask, splits: Sequence[Split]) -> pa.Table:
+    """Partial aggregates and measures of the splits, in one scan."""
+    from slackwater.engine.lowlevel.fused import Dialect, fusible, query, told
+    from slackwater.engine.lowlevel.time_ranges import time_ranges
+
+    fused = fusible(task.batch.plan, task.source)
+    assert fused is not None
+    memory = task.batch.settings.memory
+    with scanned(task.source.schema, splits, memory) as base:
+        ranges = time_ranges(task.source.times, task.source.schema, splits)
+        groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
+        sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
+        found = sql_to_arrow(connect(memory), sql, {})
+    for i, (least, greatest) in told(task.batch, fused, ranges).items():
+        for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):
+            found = found.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), len(found)))
+    return found
+
+
+def scan_rows(task: SourceTask, splits: Sequence[Split], chunk: int) -> Iterator[pa.Table]:
+    """Raw rows of the splits, in chunks."""
+    memory = task.batch.settings.memory
+    with scanned(task.source.schema, splits, memory) as base:
+        cursor = connect(memory).cursor()
+        cursor.execute("SET TimeZone = 'UTC'")
+        pending: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in cursor.sql(base).to_arrow_reader(chunk):
+            pending.append(batch)
+            rows += batch.num_rows
+            if rows >= chunk:
+                yield plain(pa.Table.from_batches(pending))
+                pending, rows = [], 0
+        if pending:
+            yield plain(pa.Table.from_batches(pending))

@@ -1,0 +1,168 @@
+"""The functions that Spark runs at the low level: over rows of a DataFrame, or over splits of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.lowlevel.fused import deliver_fused
+from slackwater.engine.lowlevel.source_task import SourceTask, broadcast_summaries
+from slackwater.engine.lowlevel.splits import Split, scan_fused, scan_rows
+from slackwater.engine.operators.low_table import LowDelivery
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches
+from slackwater.model.names import SOURCE
+from slackwater.model.node import Source
+from slackwater.model.schema import Field
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+CHUNK_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class RowInput:
+    """A streaming DataFrame as its task sees it: column ``columns[i]`` holds the source's column
+    ``names[i]``; ``paths`` are those whose row operators Spark has run, with the struct column of each.
+    """
+
+    index: int
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    paths: tuple[tuple[int, str], ...] = ()
+
+
+def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
+    """Raw rows, tagged with their input's index (`SOURCE`)."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        delivery = LowDelivery(batch, f"l0r{_partition_id()}")
+        tasks = [SourceTask(batch, s, delivery) for s in batch.plan.sources]
+        for chunk in _chunks(batches):
+            for item in inputs:
+                _take(item, tasks, chunk)
+        for task in tasks:
+            task.finish()
+        delivery.flow_over()
+        delivery.finish()
+        used = [t for t in tasks if t.source.input in {i.index for i in inputs}]
+        yield from to_batches([*delivery.messages, *_closing(batch, delivery, used)])
+
+    return run
+
+
+def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
+    rows = chunk.select([*item.columns, *(column for _, column in item.paths)])
+    if SOURCE in chunk.column_names:
+        ends = pc.min_max(chunk[SOURCE]).as_py()
+        if not ends["min"] == ends["max"] == item.index:  # a partition is of one input, as a rule
+            rows = rows.filter(pc.equal(chunk[SOURCE], item.index))
+    if rows.num_rows == 0:
+        return
+    table = rows.select(list(item.columns)).rename_columns(list(item.names))
+    ready = {}
+    for path, column in item.paths:
+        struct = rows[column].combine_chunks()
+        if isinstance(struct, pa.ChunkedArray):
+            struct = pa.concat_arrays(struct.chunks)
+        ready[path] = pa.Table.from_batches([pa.RecordBatch.from_struct_array(struct)])
+    for task in tasks:
+        if task.source.input == item.index:
+            task.rows(table, ready)
+
+
+def partial_task(batch: Batch, source: Source, columns: tuple[tuple[str, str], ...]) -> Task:
+    """Partial aggregates that Spark's own map-side aggregation made of the only path of a source.
+
+    ``columns`` are pairs of the name that is wanted and the column that holds it.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        delivery = LowDelivery(batch, f"l0p{_partition_id()}")
+        task = SourceTask(batch, source, delivery)
+        found = list(batches)
+        if found:
+            table = pa.Table.from_batches(found)
+            table = pa.table({name: table[column] for name, column in columns})
+            deliver_fused(task, table, from_spark=True)
+        delivery.flow_over()
+        delivery.finish()
+        yield from to_batches([*delivery.messages, *_closing(batch, delivery, [task])])
+
+    return run
+
+
+def split_task(
+    batch: Batch, splits: dict[int, dict[str, list[Split]]], fused: frozenset[str]
+) -> Task:
+    """Files: the task's number says which splits of which sources are its own."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for numbers in batches:
+            for number in numbers.column(0).to_pylist():
+                delivery = LowDelivery(batch, f"l0s{number}")
+                tasks = []
+                for alike in _alike(batch.plan.sources):
+                    mine = splits.get(number, {}).get(str(alike[0].input), [])
+                    if not mine:
+                        continue
+                    readers = [SourceTask(batch, source, delivery) for source in alike]
+                    tasks += readers
+                    if alike[0].name in fused:
+                        deliver_fused(readers[0], scan_fused(readers[0], mine), from_spark=False)
+                        continue
+                    for chunk in scan_rows(readers[0], mine, CHUNK_ROWS):
+                        for task in readers:
+                            task.rows(chunk)
+                    for task in readers:
+                        task.finish()
+                delivery.flow_over()
+                delivery.finish()
+                yield from to_batches([*delivery.messages, *_closing(batch, delivery, tasks)])
+
+    return run
+
+
+def _alike(sources: Sequence[Source]) -> list[list[Source]]:
+    """Sources that read the same columns of the same files; one scan serves them all."""
+    found: dict[tuple[int, tuple[Field, ...]], list[Source]] = {}
+    for source in sources:
+        found.setdefault((source.input, source.schema), []).append(source)
+    return list(found.values())
+
+
+def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> list[Message]:
+    """Summaries to all groups, and this task's own files to group 0."""
+    messages = broadcast_summaries(batch, tasks)
+    if delivery.files:
+        outputs: dict[str, Any] = {
+            n: [asdict(f) for f in files] for n, files in delivery.files.items()
+        }
+        descriptor = {"level": 0, "group": -1, "operators": {}, "outputs": outputs}
+        messages.append((routes(batch.groups)[0], pack_control("descriptor", descriptor)))
+    return messages
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= CHUNK_ROWS:
+            yield pa.Table.from_batches(pending)
+            pending, rows = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
+def _partition_id() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

@@ -1,0 +1,84 @@
+"""Adaptive aggregates as the group task sees them: rows of lazy groups, partials, and the list of eager groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.operators.present import present
+from slackwater.engine.operators.program import MAIN, Arrival, Part, State, StateStep
+from slackwater.engine.plan.plan import Operator
+from slackwater.kernels.windows import adaptive
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.panes import clamp
+from slackwater.model.node import Aggregate
+from slackwater.semantics.adaptive import BUFFERED
+from slackwater.semantics.limits import END
+from slackwater.semantics.window_ids import closed_by
+
+ROWS = "rows"
+EAGER = "eager"
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class AdaptiveProgram:
+    """Time windows of which each group is kept as rows or as partials, whichever is smaller.
+
+    Who is better off on the other side is seen from all that is stored, so every batch reads the state; it is written
+    anew only as far as groups change sides, or half of the rows have expired.
+    """
+
+    def __init__(self, operator: Operator, buckets: tuple[int, int]):
+        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        self.node = operator.node
+        self.spec = operator.spec
+        self.inner = adaptive.unit(self.spec)
+        self.parts = {
+            MAIN: Part("_pane", aggregate.partials_schema(self.inner)),
+            ROWS: Part("_time", adaptive.rows_schema(self.spec)),
+            EAGER: Part("_since", adaptive.eager_schema(self.spec)),
+        }
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        closed = self._closed(bounds[0])
+        if part == EAGER:
+            return _LEAST if closed < END else _MOST
+        if part == ROWS:
+            return adaptive.needed_time(self.spec, closed)
+        return aggregate.needed(self.inner, closed)
+
+    def _closed(self, bound: int) -> int:
+        return closed_by(bound, self.spec.sliding)
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (rows,) = inputs
+        closed, close_to = self._closed(rows.old), self._closed(rows.new)
+        schema = self.parts[ROWS].schema
+        new = [t.select(schema.names).cast(schema) for t in rows.tables]
+        done = adaptive.step(
+            self.spec,
+            pa.concat_tables([schema.empty_table(), *new]),
+            state(clamp(self.first_needed(ROWS, [rows.old])), _MOST, ROWS),
+            state(self.first_needed(MAIN, [rows.old]), _MOST),
+            state(_LEAST, _MOST, EAGER),
+            closed,
+            close_to,
+            BUFFERED if self.spec.plan == "buffered" else None,
+        )
+        keep = {MAIN: done.items, ROWS: done.rows}
+        rewritten = {ROWS} if done.all_rows else set()
+        if done.all_eager:
+            keep[EAGER] = done.eager
+            rewritten.add(EAGER)
+        measured = {"partials": done.complete, "groups": dict(done.groups)}
+        return StateStep(
+            present(self.node, done.output), keep, done.late, measured, frozenset(rewritten)
+        )
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        if part == EAGER:
+            return rows
+        rows = rows.filter(pc.greater_equal(rows[self.parts[part].order], first))
+        return rows if part == ROWS else aggregate.merge_partials(self.inner, [rows])

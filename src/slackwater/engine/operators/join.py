@@ -1,0 +1,148 @@
+"""Joins as the group task sees them: one part of state per input, and one for what has found a partner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.operators.program import Arrival, Part, State, StateStep
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import relation, renamed
+from slackwater.engine.paths.join_rows import InputRows
+from slackwater.engine.plan.plan import Operator, Step, finishing
+from slackwater.engine.progress.recall import LateResults
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.joins import step as join
+from slackwater.kernels.joins.condition import holds
+from slackwater.kernels.types import cast_table
+from slackwater.model.join import Condition
+from slackwater.model.names import PASS, ROWS, TIME, sub_query
+from slackwater.model.node import Join
+from slackwater.semantics.join import met_from, needed_from, outer_inputs
+
+MATCHED = "m"
+
+
+class JoinProgram:
+    """Rows of several inputs that match. Part ``"0"`` has the stored rows of input 0 and so on; ``"0m"`` the
+    ids of those that found a partner after they were stored, where an outer join must know it.
+    """
+
+    def __init__(self, operator: Operator, buckets: tuple[int, int], batch: Batch):
+        assert isinstance(operator.node, Join)
+        self.node = operator.node
+        self.batch = batch
+        node = self.node
+        count = len(node.keys[0])
+        self.rows = [InputRows(node, i) for i in range(len(node.inputs))]
+        self.spec = join.JoinSpec(
+            node.within,
+            count,
+            tuple(rows.columns for rows in self.rows),
+            node.how,
+            key_names=tuple(rows.key_names for rows in self.rows),
+        )
+        self.outer = outer_inputs(node.how)
+        self.late_results = LateResults(batch, operator)
+        self.parts: dict[str, Part] = {}
+        for i, rows in enumerate(self.rows):
+            self.parts[str(i)] = Part(TIME, join.state_schema(self.spec, i, rows.lean))
+            if i in self.outer:
+                self.parts[f"{i}{MATCHED}"] = Part(TIME, join.MATCHED_SCHEMA)
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        kept = self.late_results.kept(bounds)
+        return needed_from(self.node.within, int(part.removesuffix(MATCHED)), kept)
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        new = [
+            pa.concat_tables([r.full.empty_table(), *(r.arrived(t) for t in a.tables)])
+            for r, a in zip(self.rows, inputs, strict=True)
+        ]
+        old, after = [a.old for a in inputs], [a.new for a in inputs]
+        done = join.step(
+            self.spec,
+            new,
+            [_reader(state, str(i), rows.widened) for i, rows in enumerate(self.rows)],
+            self.late_results.kept(old),
+            self.late_results.kept(after),
+            self.predicate,
+            [
+                _reader(state, f"{i}{MATCHED}") if i in self.outer else _nothing
+                for i in range(len(inputs))
+            ],
+            # A bucket is in one task of a batch, so this is unique where it is compared.
+            self.batch.id << 32,
+        )
+        late = sum(self.late(i, t, old) for i, t in enumerate(new))
+        keep: dict[str, pa.Table] = {}
+        told: dict[str, Any] = {}
+
+        def output() -> Iterator[pa.Table]:
+            for table in done.output:
+                self.late_results.record(table[TIME].to_numpy(), old)
+                yield self.shown(table)
+            told.update(self.late_results.told)
+            kept = done.finish()
+            for i, table in enumerate(kept.keep):
+                keep[str(i)] = self.rows[i].narrowed(table)
+            for i in self.outer:
+                keep[f"{i}{MATCHED}"] = kept.matched[i]
+
+        return StateStep(output(), keep, late, told)
+
+    def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
+        """How many new rows of an input may have missed partners that were given up already."""
+        first = met_from(self.node.within, i, bounds)
+        return int(np.count_nonzero(rows[TIME].to_numpy() < first))
+
+    def shown(self, results: pa.Table) -> pa.Table:
+        """A kernel's results with all columns that the node's ``outputs`` need."""
+        for rows in self.rows:
+            results = rows.shown(results)
+        return results
+
+    @property
+    def predicate(self) -> Callable[[pa.Table], pa.BooleanArray] | None:
+        """The further condition of the match, on chunks of joined columns."""
+        return self._holds if self.node.where is not None else None
+
+    def _holds(self, rows: pa.Table) -> pa.BooleanArray:
+        where = self.node.where
+        assert where is not None
+        if isinstance(where, Condition):
+            return holds(where, self._columns(where.columns, rows))
+        sql = relation((finishing(self.node),), f"SELECT * FROM {ROWS}")
+        sql = f"SELECT coalesce({where.duck}, false) AS {PASS} FROM {sub_query(sql)}"
+        connection = connect(self.batch.settings.memory)
+        found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})[PASS]
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+    def _columns(self, names: Sequence[str], rows: pa.Table) -> pa.Table:
+        """The user's columns of these names, or all, of joined rows."""
+        schema = [f for f in self.node.schema if not names or f.name in names]
+        wanted = [f.name for f in schema]
+        step = Step(columns=tuple(o for o in self.node.outputs if o.name in wanted))
+        shown = self.shown(rows)
+        found = renamed((step,), shown)
+        if found is None:
+            sql = relation((step,), f"SELECT * FROM {ROWS}")
+            found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: shown})
+        return cast_table(found, schema)
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        return rows.filter(pc.greater_equal(rows[TIME], first))
+
+
+def _reader(
+    state: State, part: str, made: Callable[[pa.Table], pa.Table] = lambda table: table
+) -> Callable[[int, int], pa.Table]:
+    return lambda low, high: made(state(low, high, part))
+
+
+def _nothing(low: int, high: int) -> pa.Table:
+    return join.MATCHED_SCHEMA.empty_table()

@@ -1,0 +1,188 @@
+"""The low-level table between a task's partial aggregates and the groups: kept over batches as a file.
+
+A low-level task takes the entries of its table up where the batch before left them, merges its partials into them, sends on
+what they push out, and writes the table anew. It knows only the bounds from before the batch. The group tasks know
+the new ones: what may stay no longer they take from the files themselves, so entries leave in time even if no row comes.
+From then on entries below that pane count as gone (``from``), until the task writes the table again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.wire import pack_control, routes
+from slackwater.engine.plan.plan import Operator, Path, has_patterns
+from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.runs import read_run, read_runs, write_run
+from slackwater.kernels.buckets import BUCKETS
+from slackwater.kernels.windows import low_table
+from slackwater.kernels.windows.partials_step import ints, partials_schema
+from slackwater.model.node import SharedPanes
+from slackwater.semantics.limits import END, START
+from slackwater.semantics.low_table import LowTable, due, first_open, held_pane
+
+LOW = "low"
+MOST_PANES = 256
+"""Panes of a table that its description lists, oldest first; further ones are known to be newer."""
+
+Told = Sequence[Any]
+"""What a low-level task says of its table: its name, the file (None: no entry is left), arrivals, entries sent."""
+
+
+def can_have(batch: Batch, operator: Operator) -> bool:
+    """Whether the partials of an aggregate may wait at the low level: groups over windows of time, fed by sources."""
+    spec = operator.spec
+    if spec is None or spec.plan not in ("panes", "wids") or not spec.keys:
+        return False
+    if isinstance(operator.node, SharedPanes):
+        return False
+    return operator.level == 1 and not has_patterns(batch.plan.sources)
+
+
+def rule_of(batch: Batch, operator: Operator) -> LowTable | None:
+    """How the tables of an aggregate work; None if it has none."""
+    s = batch.settings
+    if not s.low_table or not can_have(batch, operator):
+        return None
+    return LowTable(s.low_table, s.low_flush, s.smooth_windows, s.low_probe)
+
+
+class LowDelivery(Delivery):
+    """What one low-level task sends on, its tables in between."""
+
+    def __init__(self, batch: Batch, task: str):
+        super().__init__(batch, task)
+        self._arrived: dict[str, tuple[Path, list[pa.Table]]] = {}
+
+    def _route(self, path: Path, table: pa.Table) -> None:
+        operator = self.batch.plan.operator(path.consumer)
+        if table.num_rows == 0 or operator is None or rule_of(self.batch, operator) is None:
+            super()._route(path, table)
+        else:
+            self._arrived.setdefault(operator.id, (path, []))[1].append(table)
+
+    def flow_over(self) -> None:
+        """Put what arrived into the tables, and send on what they have no room for."""
+        for id, (path, arrived) in self._arrived.items():
+            operator = self.batch.plan.operator(id)
+            assert operator is not None and operator.spec is not None
+            rule = rule_of(self.batch, operator)
+            assert rule is not None
+            state, others = _stored(self.batch, operator, self.task, rule)
+            done = low_table.step(
+                operator.spec,
+                state,
+                [*others, *arrived],
+                rule,
+                _first_open(operator, self.batch.bound(_child(self.batch, operator), operator.on)),
+            )
+            super()._route(path, done.sent)
+            run = self._written(id, done.state, rule)
+            told = [self.task, run, sum(t.num_rows for t in arrived), done.sent.num_rows]
+            blob = pack_control("table", [id, told])
+            self.messages.extend((route, blob) for route in routes(self.batch.groups))
+        self._arrived.clear()
+
+    def _written(self, id: str, state: low_table.LowState, rule: LowTable) -> dict[str, Any] | None:
+        if not state.entries.num_rows:
+            return None
+        prefix = f"{self.batch.prefix(id)}-{self.task}"
+        folder, fails = self.batch.run_folder, self.batch.failpoints
+        rights = self.batch.settings.rights
+        run = write_run(folder, prefix, state.entries, "_pane", fails, LOW, rights)
+        panes, counts = np.unique(ints(state.entries, "_pane"), return_counts=True)
+        meta = {
+            "table": self.task, "size": rule.size, "carry": state.carry, "position": state.position,
+            "panes": panes[:MOST_PANES].tolist(), "counts": counts[:MOST_PANES].tolist(), "from": START,
+        }  # fmt: skip
+        return asdict(replace(run, meta=meta))
+
+
+class Drained(NamedTuple):
+    """``rows``: partials of this group that leave the tables; ``tables``: what is left of them; ``pane``: panes
+    below it are finished and out; ``owes``: whether entries of finished panes are left.
+    """
+
+    rows: pa.Table
+    tables: list[Run]
+    pane: int
+    owes: bool
+
+
+def drain(
+    batch: Batch, operator: Operator, told: Sequence[Told], bound: int, buckets: tuple[int, int]
+) -> Drained:
+    """Take out of the tables what may stay no longer now that ``bound`` is in force.
+
+    A table that got nothing in this batch has the time to give all finished panes away; a table that is no longer wanted
+    gives everything.
+    """
+    spec = operator.spec
+    assert spec is not None
+    rule = rule_of(batch, operator)
+    open_pane = _first_open(operator, bound)
+    runs = {r.meta["table"]: r for r in batch.tables.get(operator.id, ())}
+    touched = {name: run for name, run, *_ in told}
+    runs.update({n: Run.from_json(r) for n, r in touched.items() if r is not None})
+    rows, left, present = [partials_schema(spec).empty_table()], [], [open_pane]
+    for name, run in sorted(runs.items()):
+        if name in touched and touched[name] is None:
+            continue
+        mark = open_pane
+        if rule is None:
+            mark = END
+        elif name in touched and not batch.flush:
+            mark = due(open_pane, spec.panes.per_slide, rule.windows)
+        gone = run.meta["from"]
+        listed = run.meta["panes"]
+        mark = max(mark, gone)
+        if any(gone <= p < mark for p in listed) or listed[-1] + 1 < mark:
+            stored = read_runs(batch.run_folder, [run], buckets, low_table.entries_schema(spec))
+            pane = ints(stored, "_pane")
+            leaving = stored.filter(pa.array((pane >= gone) & (pane < mark)))
+            rows.append(leaving.drop_columns([low_table.SLOT]))
+        if run.high >= mark:
+            left.append(replace(run, meta={**run.meta, "from": mark}))
+            # Panes that are not listed are newer than those that are.
+            present.append(next((p for p in listed if p >= mark), max(mark, listed[-1] + 1)))
+    held = held_pane(open_pane, present)
+    return Drained(pa.concat_tables(rows), left, held, held < open_pane)
+
+
+def entries_of(table: Run) -> int:
+    """Entries in a table, without those that are gone."""
+    meta = table.meta
+    gone = sum(n for p, n in zip(meta["panes"], meta["counts"], strict=True) if p < meta["from"])
+    return table.rows - int(gone)
+
+
+def _first_open(operator: Operator, bound: int) -> int:
+    assert operator.spec is not None
+    return first_open(bound, operator.spec.sliding.origin, operator.spec.panes.size)
+
+
+def _child(batch: Batch, operator: Operator) -> str:
+    return batch.plan.name_of(operator.node.children[0])
+
+
+def _stored(
+    batch: Batch, operator: Operator, task: str, rule: LowTable
+) -> tuple[low_table.LowState, list[pa.Table]]:
+    """The table as the last batch left it. The entries of one of another size arrive anew."""
+    spec = operator.spec
+    assert spec is not None
+    run = next((r for r in batch.tables.get(operator.id, ()) if r.meta["table"] == task), None)
+    if run is None:
+        return low_table.empty(spec), []
+    rows = read_run(batch.run_folder, run, (0, BUCKETS), low_table.entries_schema(spec))
+    _, entries = low_table.below(rows, run.meta["from"])
+    if run.meta["size"] != rule.size:
+        return low_table.empty(spec), [entries.drop_columns([low_table.SLOT])]
+    return low_table.LowState(entries, run.meta["carry"], run.meta["position"]), []

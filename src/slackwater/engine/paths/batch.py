@@ -1,0 +1,82 @@
+"""What the tasks of one batch are told: plain values, pickled into the task functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.store.files import OWNER, UMASK, Rights
+from slackwater.engine.store.manifest import Run
+from slackwater.semantics.bounds import START
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where the tasks put an output's files: ``folder``, cut by the columns ``partition_by``.
+
+    ``rights`` are those of the files: a sink's own, or the checkpoint's.
+    """
+
+    folder: str
+    partition_by: tuple[str, ...] = ()
+    rights: Rights = UMASK
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Knobs of a query that tasks need; none changes a result. ``rights`` are those of the checkpoint's files."""
+
+    memory: str = "1GB"
+    compact_runs: int = 8
+    compact_rows: int = 2_000_000
+    compression: str = "zstd"
+    smooth: int = 0
+    smooth_windows: int = 2
+    low_table: int = 0
+    low_flush: int = 0
+    low_probe: bool = False
+    rights: Rights = OWNER
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch as its tasks see it.
+
+    ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
+    operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
+    tables per operator.
+    """
+
+    plan: Plan
+    id: int
+    epoch: int
+    groups: int
+    now: int | None
+    ended: frozenset[str]
+    flush: bool
+    states: dict[str, Any]
+    bounds: dict[str, dict[str, int]]
+    runs: dict[str, list[list[Run]]]
+    root: str
+    staging: dict[str, Staging]
+    backlog: frozenset[str] = frozenset()
+    ledgers: dict[str, list[Any]] = field(default_factory=dict)
+    holds: dict[str, list[int]] = field(default_factory=dict)
+    tables: dict[str, list[Run]] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    failpoints: str = ""
+
+    @property
+    def run_folder(self) -> FilePath:
+        """Where state runs lie."""
+        return FilePath(self.root) / "runs"
+
+    def bound(self, node: str, column: str) -> int:
+        """The bound in force of a node's column."""
+        return self.bounds.get(node, {}).get(column, START)
+
+    def prefix(self, what: str) -> str:
+        """Start of a file name that is unique to this query's epoch and batch."""
+        return f"{what}-b{self.id:08d}-e{self.epoch}"

@@ -1,0 +1,228 @@
+"""Quality targets on the engine: who reads a stream under one, and the slack after each batch.
+
+The tasks of a batch gather what they see (`quality_rows`); the driver turns it into the slack that the next batch is
+judged by. Everything a slack depends on is in the manifest, so a restart goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slackwater.engine.plan.plan import Operator, Path, Plan
+from slackwater.engine.progress.recall import check_recall, recall_settings
+from slackwater.errors import AnalysisError
+from slackwater.model.aggregate import Primitive
+from slackwater.model.node import Aggregate, Join, Source
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.bounds import END, START
+from slackwater.semantics.quality.adapt import Adaptation
+from slackwater.semantics.quality.gathered import Gathered
+from slackwater.semantics.quality.measure import stride
+from slackwater.semantics.quality.moments import Moments
+from slackwater.semantics.quality.statistics import next_edges
+from slackwater.semantics.quality.target import Consumer
+from slackwater.semantics.quality.threshold import Asked
+from slackwater.semantics.settings import Settings, resolve_source
+from slackwater.semantics.window_ids import closed_by
+
+QUANTILES = ("percentile", "percentile_disc", "percentile_approx")
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A consumer of a stream, the path to it, and the SQL of the values whose moments it needs."""
+
+    path: Path
+    consumer: Consumer
+    values: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+def quality_settings(source: Source) -> tuple[Settings, ...]:
+    """The settings of a source's columns that have a quality target; that of a recall is set by `quality_joins`."""
+    return tuple(s for s in resolve_source(source) if s.target is not None)
+
+
+def readers(plan: Plan, source: Source, column: str) -> tuple[Reader, ...]:
+    """The operators that rows of a source reach by a time column before any other."""
+    found = []
+    plan = plan.unshared
+    for path in plan.paths_from(source.name):
+        operator = plan.operator(path.consumer)
+        if operator is None or path.time != column or isinstance(operator.node, Join):
+            continue
+        found.append(_reader(path, operator))
+    names = [r.path.consumer for r in found]
+    # Several paths may lead into one operator.
+    return tuple(
+        replace(r, consumer=replace(r.consumer, name=f"{names[i]}#{names[:i].count(names[i])}"))
+        for i, r in enumerate(found)
+    )
+
+
+def _reader(path: Path, operator: Operator) -> Reader:
+    node = operator.node
+    if not isinstance(node, Aggregate):
+        return Reader(path, Consumer(None))
+    window = node.window
+    own = None
+    if isinstance(window, TimeWindow):
+        # On the source's own times: a projection may have moved them.
+        own = replace(window, origin=window.origin - path.shift, on=path.time)
+    values: list[str] = []
+    asked = tuple(a for p in node.primitives for a in _asked(p, values))
+    keys = tuple(str(k.expr.duck) for k in node.keys if k.expr.duck is not None)
+    return Reader(path, Consumer(own, asked, len(values)), tuple(values), keys)
+
+
+def _asked(primitive: Primitive, values: list[str]) -> list[Asked]:
+    """What an aggregate's error depends on; columns of values that it needs are added to ``values``."""
+    if primitive.function == "count":
+        return [Asked("count")]
+    if primitive.function in QUANTILES:
+        return [Asked("quantile", share=float(p)) for p in _shares(primitive.params[0])]
+    if primitive.function in ("sum", "avg") and len(primitive.args) == 1:
+        argument = primitive.args[0]
+        if argument.duck is not None and argument.type.startswith(NUMBERS):
+            text = f"CAST({argument.duck} AS DOUBLE)"
+            if text not in values:
+                values.append(text)
+            return [Asked(primitive.function, values.index(text))]
+    return [Asked("other")]
+
+
+def _shares(percentages: Any) -> tuple[Any, ...]:
+    return tuple(percentages) if isinstance(percentages, (tuple, list)) else (percentages,)
+
+
+def check(plan: Plan) -> None:
+    """Refuse what a quality target cannot mean."""
+    for source in plan.sources:
+        for setting in quality_settings(source):
+            found = readers(plan, source, setting.column)
+            joins = [
+                p for p in plan.paths_from(source.name)
+                if (op := plan.operator(p.consumer)) is not None and isinstance(op.node, Join)
+            ]  # fmt: skip
+            if joins and not found and setting not in recall_settings(source):
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"stream '{source.given_name}' has a target for aggregates, but a join reads it",
+                    hint='joins have a recall: sw.Quality(recall=0.95, over="60 seconds")',
+                    stream=source.given_name,
+                )
+            if not any(plan.operator(p.consumer) for p in plan.paths_from(source.name)):
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"stream '{source.given_name}' has a quality target, but nothing that waits for rows reads "
+                    "it: rows leave as they come",
+                    hint="give the target to a result: s.groupBy(sw.window(...)).agg(...).withQuality(...)",
+                    stream=source.given_name,
+                )
+            if setting.strict and any(r.consumer.window is None for r in found):
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"Quality(strict=True) on stream '{source.given_name}' is for time windows, but "
+                    "another operator reads the stream",
+                    hint="leave strict out: lateness is then judged batch by batch",
+                    stream=source.given_name,
+                )
+    check_recall(plan)
+
+
+def adaptation(
+    plan: Plan, source: Source, setting: Settings, known: Mapping[str, Any]
+) -> Adaptation:
+    """The adaptation of a column as a batch finds it; ``known`` is its part of the source's state."""
+    assert setting.target is not None
+    consumers = [r.consumer for r in readers(plan, source, setting.column)]
+    if "adaptation" not in known:
+        return Adaptation.fresh(setting.target, consumers)
+    return Adaptation.from_json(known["adaptation"], setting.target, consumers)
+
+
+def durable(found: Adaptation, bound: int | None = None) -> dict[str, Any]:
+    """What a column's part of the source's state holds; ``bound`` where rows are judged one by one."""
+    # Delays are behind earlier batches, so before the second batch nothing is known of them.
+    known = bound is not None or found.first is not None
+    out = {"slack": found.slack if known else None, "adaptation": found.to_json()}
+    return out if bound is None else {**out, "bound": bound}
+
+
+def adapted(
+    plan: Plan, before: Mapping[str, Any], progress: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """The sources' states after a batch, with the slack that the next one is judged by.
+
+    ``before`` are the states that the batch began with, ``progress`` is what its tasks agreed on.
+    """
+    states = dict(progress["states"])
+    for source in plan.sources:
+        for setting in quality_settings(source):
+            summary = progress["summaries"][source.name].get("quality", {})
+            state = states[source.name]
+            if setting.strict or setting.column not in summary:
+                known = state["quality"].get(setting.column, {})
+                if "arrived" in known:  # rows of an earlier batch, which counted them
+                    known = {**known, "arrived": _arrived(Gathered())}
+                    quality = {**state["quality"], setting.column: known}
+                    states[source.name] = {**state, "quality": quality}
+                continue
+            found = adaptation(plan, source, setting, state["quality"].get(setting.column, {}))
+            old = before.get(source.name, {}).get("columns", {}).get(setting.column, {})
+            bounds = old.get("bound", START), state["columns"][setting.column]["bound"]
+            gathered = Gathered.from_json(summary[setting.column])
+            _batch(found, gathered, *bounds)
+            for name, part in state["columns"][setting.column]["partitions"].items():
+                if part["hi"] is not None:
+                    edges = found.edges.get(name, [])
+                    found.edges[name] = next_edges(edges, part["hi"], found.statistics.largest)
+            known = durable(found)
+            if setting.target is not None and setting.target.recall is not None:
+                known["arrived"] = _arrived(gathered)
+            quality = {**state["quality"], setting.column: known}
+            states[source.name] = {**state, "quality": quality}
+    return states
+
+
+def _batch(found: Adaptation, gathered: Gathered, bound: int, after: int) -> None:
+    """Take a batch: its rows, the windows that it closed, and the next slack."""
+    if gathered.bag is None or gathered.bag.newest is None:
+        return
+    first = found.statistics.newest is None
+    found.statistics.observe_bag(gathered.bag)
+    for at, rows in enumerate(gathered.consumers):
+        state, window = found.states[at], found.consumers[at].window
+        state.coverage.add(rows.tally)
+        if found.by_needs:
+            state.needs.add(rows.late, gathered.bag.granularity)
+        state.latest = list(rows.moments)
+        if rows.groups:
+            state.groups = _group_shares(rows.moments[1], rows.groups)
+        if window is not None and START < bound < after < END:
+            last = closed_by(after, window)
+            edge = last - stride(window) + 1
+            found.closed(at, closed_by(bound, window) + 1, last, after + found.slack, edge)
+    found.took()
+    if not first:
+        found.adapt()
+
+
+def _arrived(gathered: Gathered) -> list[Any]:
+    """Rows of the latest batch, and those behind the batch before: width of bins, then bin and number."""
+    bag = gathered.bag
+    if bag is None:
+        return [0, 1, []]
+    return [bag.rows, bag.granularity, [[at, n] for at, n in sorted(bag.last.items())]]
+
+
+def _group_shares(passed: Moments, groups: Mapping[int, tuple[Moments, ...]]) -> list[list[float]]:
+    """Per group of the sample: its share of the rows, then the spread of each column of values."""
+    return [
+        [ms[0].rows / passed.rows, *(m.spread for m in ms[1:])]
+        for ms in groups.values()
+        if passed.rows and ms[0].rows
+    ]

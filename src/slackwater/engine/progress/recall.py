@@ -1,0 +1,353 @@
+"""Recall targets of joins on the engine: one slack for all streams below a join, after each batch.
+
+A join whose results wait for a bound (they are sorted, or windows are over them) finds late results too and tells how late
+they are; the driver makes of that the slack of the next batch. For this an inner join keeps rows for as long as the
+largest delays of late: no longer than with the largest delay as slack. Other joins go by the model of delays.
+
+A join whose results leave at once needs slack only to know how long rows are worth keeping: by the model, too, corrected by what
+late rows must have missed so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.plan.plan import Operator, Plan
+from slackwater.engine.store.manifest import Manifest
+from slackwater.errors import AnalysisError
+from slackwater.model.join import Tumbling
+from slackwater.model.node import Join, Source
+from slackwater.model.policy import Quality
+from slackwater.semantics.bounds import END, START, topological
+from slackwater.semantics.join import max_bound, outer_inputs, reaches
+from slackwater.semantics.quality.delays import dense
+from slackwater.semantics.quality.join_kept import KeptSlack, lost
+from slackwater.semantics.quality.join_measured import MeasuredSlack
+from slackwater.semantics.quality.join_slack import Emit, RecallTarget, modelled_slack
+from slackwater.semantics.quality.recall import StreamDelays
+from slackwater.semantics.quality.recall_lateness import ResultLateness
+from slackwater.semantics.quality.statistics import StreamStatistics, relative_sync
+from slackwater.semantics.settings import Settings, resolve_source
+
+INTERVALS = 60
+"""Parts of the period by which results are counted."""
+
+
+@dataclass(frozen=True)
+class JoinTarget:
+    """A join with a target, and the streams below it; ``measured``: by the lateness of its own results."""
+
+    operator: Operator
+    streams: tuple[tuple[Source, Settings], ...]
+    emit: Emit
+    measured: bool
+
+    @property
+    def asked(self) -> RecallTarget:
+        """The target in ticks of the streams' times."""
+        targets = [s.target for _, s in self.streams if s.target is not None]
+        first = targets[0]
+        assert first.recall is not None and first.over is not None
+        interval = max(1, first.over // INTERVALS)
+        # The bins of delays may be finer than what counts results: those are of one width for ever.
+        return RecallTarget(
+            first.recall,
+            max(first.over, interval),
+            interval,
+            first.granularity,
+            "controller" if first.method == "pd" else "equal",
+            self.emit,
+            limit=first.limit,
+        )
+
+
+def recall_settings(source: Source) -> tuple[Settings, ...]:
+    """The settings of a source's columns that have a recall target."""
+    if not any(isinstance(p, Quality) and p.recall is not None for p in source.policies):
+        return ()
+    return tuple(
+        s for s in resolve_source(source) if s.target is not None and s.target.recall is not None
+    )
+
+
+def recall_joins(plan: Plan) -> tuple[JoinTarget, ...]:
+    """The topmost joins over streams with a recall target."""
+    below = {op.id: _below(op) for op in plan.operators if isinstance(op.node, Join)}
+    inner = {id for mine in below.values() for id in _operators(plan, mine)}
+    found = []
+    for op in plan.operators:
+        if op.id not in below or op.id in inner:
+            continue
+        sources = [n for n in below[op.id] if isinstance(n, Source)]
+        streams = tuple((s, setting) for s in sources for setting in recall_settings(s))
+        if not streams:
+            continue
+        waits = any(plan.operator(p.consumer) is not None for p in plan.paths_from(op.id))
+        joins = [n for n in (op.node, *below[op.id]) if isinstance(n, Join)]
+        measured = waits and all(not outer_inputs(j.how) and j.memory is None for j in joins)
+        found.append(JoinTarget(op, streams, "ordered" if waits else "immediate", measured))
+    return tuple(found)
+
+
+def _below(operator: Operator) -> tuple[Any, ...]:
+    return tuple(n for n in topological([operator.node]) if n is not operator.node)
+
+
+def _operators(plan: Plan, nodes: Iterable[Any]) -> set[str]:
+    return {op.id for op in plan.operators if any(op.node is n for n in nodes)}
+
+
+def check_recall(plan: Plan) -> None:
+    """Refuse what a recall target cannot mean."""
+    joins = recall_joins(plan)
+    for source in plan.sources:
+        for setting in recall_settings(source):
+            if setting.strict:
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"Quality(strict=True) on stream '{source.given_name}' does not go with recall=",
+                    hint="leave strict out: lateness is then judged batch by batch",
+                    stream=source.given_name,
+                )
+            if not any(s is source for j in joins for s, _ in j.streams):
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"stream '{source.given_name}' has a target for recall, but no join reads it",
+                    hint="aggregates have an error or a coverage: sw.Quality(error=0.01)",
+                    stream=source.given_name,
+                )
+    for join in joins:
+        mine = [n for n in _below(join.operator) if isinstance(n, Source)]
+        have = {(s.name, setting.column) for s, setting in join.streams}
+        lacking = [s.given_name for s in mine if not recall_settings(s)]
+        lacking += [
+            s.given_name
+            for p in plan.paths_to(join.operator.id)
+            for s in mine
+            if s.name == p.producer and (p.producer, p.time) not in have
+        ]
+        targets = {(s.target.recall, s.target.over) for _, s in join.streams if s.target}
+        if lacking or len(targets) > 1:
+            said = f"'{lacking[0]}' has none" if lacking else "they differ"
+            raise AnalysisError(
+                "BAD_QUALITY",
+                f"all streams of a join share one target for recall, but {said}",
+                hint="give each of them the same sw.Quality(recall=..., over=...)",
+                streams=[s.given_name for s in mine],
+            )
+        if not join.measured and join.asked.method == "controller":
+            raise AnalysisError(
+                "BAD_QUALITY",
+                'method="pd" steers by the recall that a join measures, which needs an inner join whose '
+                "results wait for order",
+                hint='use emit="ordered", or leave method out',
+                streams=[s.given_name for s in mine],
+            )
+        if not join.measured and any(isinstance(n, Join) for n in _below(join.operator)):
+            raise AnalysisError(
+                "BAD_QUALITY",
+                "a recall target for joins over joins needs inner joins whose results wait for order",
+                hint='use emit="ordered", or one sw.joinAll over all streams',
+                streams=[s.given_name for s in mine],
+            )
+
+
+# ---- in the tasks ----
+
+
+class LateResults:
+    """What one task of a join tells: its results by time and lateness. ``watch`` is how much longer rows are kept."""
+
+    def __init__(self, batch: Batch, operator: Operator) -> None:
+        self.watch = 0
+        self.lateness: ResultLateness | None = None
+        node = operator.node
+        assert isinstance(node, Join)
+        for target in recall_joins(batch.plan):
+            ids = {target.operator.id, *_operators(batch.plan, _below(target.operator))}
+            if not target.measured or operator.id not in ids:
+                continue
+            known = [_known(batch.states, s, c) for s, c in target.streams]
+            self.watch = max((k.get("watch", 0) for k in known), default=0)
+            if operator.id == target.operator.id:
+                asked = target.asked
+                self.lateness = ResultLateness(asked.granularity, asked.interval, asked.period)
+                self.clock = _slowest(batch.plan, target, batch.states)
+        self.within, self.how = node.within, node.how
+
+    def kept(self, bounds: Sequence[int]) -> list[int]:
+        """The bounds by which rows are kept: further back than what is promised."""
+        return [b if b <= START or b >= END else max(START + 1, b - self.watch) for b in bounds]
+
+    def record(self, times: Any, bounds: Sequence[int]) -> None:
+        """Results of the batch, before which ``bounds`` were in force."""
+        if self.lateness is None:
+            return
+        bound = max_bound(self.within, bounds, self.how)
+        late = np.zeros_like(times) if self.clock is None else self.clock - times
+        self.lateness.record(times, late, times >= bound)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the driver gets."""
+        return {} if self.lateness is None else {"recall": self.lateness.to_json()}
+
+
+def _known(states: Mapping[str, Any], source: Source, setting: Settings) -> Mapping[str, Any]:
+    found = states.get(source.name, {}).get("quality", {}).get(setting.column, {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _slowest(plan: Plan, target: JoinTarget, states: Mapping[str, Any]) -> int | None:
+    """How far the slowest partition of the slowest stream has come; None before all have."""
+    clocks = []
+    for source, setting in target.streams:
+        column = states.get(source.name, {}).get("columns", {}).get(setting.column, {})
+        seen = [
+            int(p["hi"]) for p in column.get("partitions", {}).values()
+            if p.get("hi") is not None and not p.get("idle") and not p.get("excluded")
+        ]  # fmt: skip
+        if not seen:
+            return None
+        clocks.append(min(seen) + _shift(plan, target, source, setting))
+    return min(clocks)
+
+
+def _shift(plan: Plan, target: JoinTarget, source: Source, setting: Settings) -> int:
+    """By how much the join's times of a stream are later than the stream's own."""
+    paths = [p for p in plan.paths_from(source.name) if p.consumer == target.operator.id]
+    return next((p.shift for p in paths if p.time == setting.column), 0)
+
+
+# ---- on the driver ----
+
+
+def recall_adapted(
+    plan: Plan,
+    base: Manifest | None,
+    states: Mapping[str, Any],
+    bounds: Mapping[str, Mapping[str, int]],
+    found: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sources' states with the slack of the next batch, and what the joins remember, by operator.
+
+    ``states`` are those after the batch, delays included; ``found`` is what its tasks returned.
+    """
+    out, memory = dict(states), {}
+    asked: dict[tuple[str, str], int] = {}
+    for target in recall_joins(plan):
+        before = {} if base is None else base.statistics.get(target.operator.id, {})
+        known = {
+            (source.name, setting.column): StreamStatistics.from_json(
+                quality["adaptation"]["statistics"]
+            )
+            for source, setting in target.streams
+            if "adaptation" in (quality := _known(out, source, setting))
+        }
+        streams = list(known.values())
+        if len(known) < len(target.streams) or all(s.newest is None for s in streams):
+            continue
+        recent = max(s.window_largest for s in streams)
+        if target.measured:
+            slack, memory[target.operator.id] = _measured(
+                plan, target, before.get("recall"), out, bounds, streams, found
+            )
+        else:
+            slack, memory[target.operator.id] = _modelled(
+                plan, target, before.get("recall"), out, known
+            )
+        for source, setting in target.streams:
+            state = out[source.name]
+            quality = dict(state["quality"][setting.column])
+            if quality["slack"] is None:
+                continue
+            # Another join may have asked for more of the same stream.
+            most = max(slack, asked.get((source.name, setting.column), 0))
+            asked[source.name, setting.column] = most
+            quality = {**quality, "slack": most, "watch": max(0, recent - slack)}
+            changed = {**state["quality"], setting.column: quality}
+            out[source.name] = {**state, "quality": changed}
+    return out, memory
+
+
+def _measured(
+    plan: Plan,
+    target: JoinTarget,
+    before: Mapping[str, Any] | None,
+    states: Mapping[str, Any],
+    bounds: Mapping[str, Mapping[str, int]],
+    streams: Sequence[StreamStatistics],
+    found: Sequence[Mapping[str, Any]],
+) -> tuple[int, dict[str, Any]]:
+    # Other outputs may have come or gone, and with them what the join goes by: then it starts anew.
+    state = (
+        MeasuredSlack.fresh(target.asked)
+        if before is None or "lateness" not in before
+        else MeasuredSlack.from_json(target.asked, before)
+    )
+    for task in found:
+        told = task["operators"].get(target.operator.id, {}).get("statistics", {})
+        for key, made, counts in told.get("recall", ()):
+            state.lateness.put(key, np.array(counts, np.int64), made)
+    largest = max(s.largest for s in streams)
+    clock = _slowest(plan, target, states)
+    reached = min(
+        bounds[source.name][setting.column] + _shift(plan, target, source, setting)
+        for source, setting in target.streams
+    )
+    if clock is None or not START < reached < END:
+        state.slack = largest if state.reached is None else state.slack
+        return state.slack, state.to_json()
+    return state.adapt(clock, reached, largest), state.to_json()
+
+
+def _modelled(
+    plan: Plan,
+    target: JoinTarget,
+    before: Mapping[str, Any] | None,
+    states: Mapping[str, Any],
+    known: Mapping[tuple[str, str], StreamStatistics],
+) -> tuple[int, dict[str, Any]]:
+    asked = target.asked
+    node = target.operator.node
+    assert isinstance(node, Join)
+    if isinstance(node.within, Tumbling):
+        # A row sees, on the mean, half of its window behind it.
+        windows = [node.within.window.slide // 2] * len(node.inputs)
+    else:
+        windows = [max(0, w) for w in reaches(node.within)]
+    ahead = relative_sync({f"{n} {c}": s.sync for (n, c), s in known.items()})
+    streams: list[StreamDelays] = []
+    latest = []
+    for path in plan.paths_to(target.operator.id):
+        mine = known.get((path.producer, path.time))
+        if mine is not None:
+            latest.append((path.input, states[path.producer]["quality"][path.time]["arrived"]))
+            lead = int(ahead[f"{path.producer} {path.time}"])
+            window = windows[path.input]
+            rows = mine.rate * asked.period
+            streams.append(StreamDelays(mine.window.counts, mine.granularity, window, lead, rows))
+    recent = max(s.window_largest for s in known.values())
+    clock = min(s.newest for s in known.values() if s.newest is not None)
+    if asked.emit == "immediate":
+        state = KeptSlack(asked) if before is None else KeptSlack.from_json(asked, before)
+        missed = [_lost(arrived, windows, i, state.slack) for i, arrived in latest]
+        state.arrived(clock, [arrived[0] for _, arrived in latest], missed)
+        return state.adapt(streams, recent, clock), state.to_json()
+    first = clock if before is None else before["first"]
+    found = modelled_slack(asked, streams, recent, clock - first)
+    return found.slack, {**found._asdict(), "estimated": None, "first": first}
+
+
+def _lost(arrived: Sequence[Any], windows: Sequence[int], i: int, slack: int) -> float:
+    """How many rows' worth of results the latest batch's rows of an input missed."""
+    _, granularity, late = arrived
+    if not late:
+        return 0.0
+    counts, factor = dense(late)
+    return lost(counts, windows, i, granularity * factor, slack)

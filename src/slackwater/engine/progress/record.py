@@ -1,0 +1,72 @@
+"""What a progress record says of quality targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.progress.quality import adaptation, quality_settings, readers
+from slackwater.model.node import Source
+from slackwater.semantics.quality.adapt import Adaptation
+from slackwater.semantics.quality.model import cumulated
+from slackwater.semantics.quality.target import Target
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+
+
+def quality_record(plan: Plan, source: Source, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Under ``quality``, by time column: the target and how it is kept; nothing where there is no target."""
+    out = {}
+    for setting in quality_settings(source):
+        found = adaptation(plan, source, setting, known.get(setting.column, {}))
+        assert setting.target is not None
+        names = [r.path.consumer for r in readers(plan, source, setting.column)]
+        out[setting.column] = {
+            "target": shown_target(setting.target),
+            "method": setting.target.method,
+            "strict": setting.strict,
+            "slack": known.get(setting.column, {}).get("slack"),
+            "warm": found.warm,
+            "delays": _delays(found),
+            "rate": found.statistics.rate,
+            "consumers": {
+                name: {
+                    "needed": state.needed,
+                    "estimated": state.estimate,
+                    "measured": state.measured,
+                    "window": state.measured_wid,
+                }
+                for name, state in zip(names, found.states, strict=True)
+            },
+        }
+    return {"quality": out} if out else {}
+
+
+def shown_target(target: Target) -> dict[str, float]:
+    """What was asked for, in numbers."""
+    if target.error is not None:
+        return {"error": target.error, "confidence": target.confidence}
+    if target.coverage is not None:
+        return {"coverage": target.coverage}
+    return {"recall": target.recall or 0.0, "over": target.over or 0}
+
+
+def _delays(found: Adaptation) -> dict[str, Any]:
+    s = found.statistics
+    whole = cumulated(s.shares)
+    quantiles = {
+        name: int(np.searchsorted(whole, q - 1e-12)) * s.granularity
+        for name, q in QUANTILES.items()
+    }
+    rows = s.disorder.rows
+    return {
+        **quantiles,
+        "max": s.window_largest,
+        "rows": s.window.width,
+        "largest": s.largest,
+        "lateShare": s.disorder.late / rows if rows else None,
+        "changes": s.window.cuts,
+    }

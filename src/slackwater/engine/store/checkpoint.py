@@ -1,0 +1,255 @@
+"""A query's checkpoint directory: who may write it, and where each thing lies.
+
+Invariant: at most one driver holds the lock, and each start writes a higher *epoch* than all before. A
+commit checks that its epoch is still the highest, so a driver that lost the lock without noticing
+(a stopped machine, a stolen file system) cannot commit over its successor. An epoch's file holds a word that only
+its driver knows: if the newest file is deleted and its number given once more, the two drivers still differ.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slackwater.engine.store import failpoints
+from slackwater.engine.store.files import (
+    OWNER,
+    UMASK,
+    Rights,
+    checksum,
+    damaged,
+    lost_file,
+    make_folders,
+    seal,
+    unseal,
+    write_new,
+    write_replace,
+)
+from slackwater.errors import CheckpointError
+
+FORMAT = 1
+KEEP_EPOCHS = 5
+
+
+class Checkpoint:
+    """Paths below ``<checkpointLocation>/slackwater`` and the lock on them.
+
+    Spark keeps its own ``offsets``, ``commits`` and ``sources`` beside it. ``rights`` are those of files and
+    folders that are made.
+    """
+
+    def __init__(self, location: str, rights: Rights = OWNER):
+        # The JVM has a working directory of its own: a relative path would mean two places.
+        self.location = Path(location).absolute()
+        self.root = self.location / "slackwater"
+        self.rights = rights
+        self.epoch = -1
+        self.verified = False
+        """Whether this process has read all state that it starts from."""
+        self.description: tuple[int, int] | None = None
+        """Version and checksum of the query's description, once that is open."""
+        self._lock: int | None = None
+        self._word = os.urandom(8).hex()
+
+    # ---- where things are ----
+    @property
+    def intents(self) -> Path:
+        """What each batch depends on, written before its job."""
+        return self.root / "intents"
+
+    @property
+    def manifests(self) -> Path:
+        """One file per committed batch."""
+        return self.root / "manifests"
+
+    @property
+    def runs(self) -> Path:
+        """State files."""
+        return self.root / "runs"
+
+    @property
+    def outputs(self) -> Path:
+        """Output files of sinks that have no directory of their own."""
+        return self.root / "outputs"
+
+    @property
+    def published(self) -> Path:
+        """Marks of batches whose outputs are in place."""
+        return self.root / "published"
+
+    @property
+    def control(self) -> Path:
+        """Requests to a running query, such as flush."""
+        return self.root / "control"
+
+    @property
+    def epochs(self) -> Path:
+        """One file per start."""
+        return self.root / "epochs"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """All of them, the one that holds the others first."""
+        return (
+            self.root, self.intents, self.manifests, self.runs, self.outputs,
+            self.published, self.control, self.epochs,
+        )  # fmt: skip
+
+    # ---- lock and epoch ----
+    def acquire(self) -> None:
+        """Take the lock and a new epoch, or say who seems to hold it."""
+        make_folders(self.location.parent, UMASK)
+        for folder in self.folders:
+            make_folders(folder, self.rights)
+        fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, self.rights.file)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
+            os.close(fd)
+            raise CheckpointError(
+                "CHECKPOINT_IN_USE",
+                f"checkpoint '{self.location}' is in use by {holder}",
+                hint="stop the other query, or give this one a checkpointLocation of its own",
+                location=self.location,
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
+        self._lock = fd
+        failpoints.hit("lock.taken")
+        try:
+            self._take_epoch()
+        except BaseException:
+            self.release()
+            raise
+
+    def _take_epoch(self) -> None:
+        epoch = max(self._highest_epoch(), self._known_epoch()) + 1
+        data = f"{os.getpid()} {self._word}".encode()
+        write_new(self._epoch_file(epoch), data, self.rights)
+        self.epoch = epoch
+        failpoints.hit("epoch.written")
+        for path in self.epochs.iterdir():
+            # The highest counts; a few more are kept for whoever wants to see how often a query was started.
+            if path.name.isdigit() and int(path.name) <= epoch - KEEP_EPOCHS:
+                path.unlink(missing_ok=True)
+
+    def _epoch_file(self, epoch: int) -> Path:
+        return self.epochs / f"{epoch:08d}"
+
+    def _known_epoch(self) -> int:
+        """The highest epoch that batches know: the file of the newest may be gone."""
+        known = [0]
+        for folder, kind in ((self.manifests, "manifest"), (self.intents, "intent")):
+            newest = max(folder.glob("[0-9]*.json"), default=None)
+            # A damaged file is named by whoever needs what it holds.
+            with contextlib.suppress(CheckpointError, TypeError, ValueError):
+                if newest is not None:
+                    known.append(int(unseal(newest, what=kind, kind=kind).get("epoch", 0)))
+        return max(known)
+
+    def handed_over(self) -> Checkpoint:
+        """The same checkpoint for another start in this process: with the lock, and a new epoch.
+
+        Whoever still commits through this object is refused.
+        """
+        taken = Checkpoint(str(self.location), self.rights)
+        taken.verified = self.verified
+        taken._lock, self._lock = self._lock, None
+        taken._take_epoch()
+        return taken
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._lock)
+            self._lock = None
+
+    def _highest_epoch(self) -> int:
+        return max((int(p.name) for p in self.epochs.iterdir() if p.name.isdigit()), default=0)
+
+    def check_epoch(self) -> None:
+        """Refuse to go on when a later start has taken this checkpoint over."""
+        newest = self._highest_epoch()
+        path = self._epoch_file(self.epoch)
+        if newest < self.epoch:
+            raise lost_file(path, "epoch", "this driver wrote it when it started")
+        if newest != self.epoch or path.read_text().partition(" ")[2] != self._word:
+            raise CheckpointError(
+                "STALE_EPOCH",
+                f"this driver started as number {self.epoch} on the checkpoint, "
+                f"but number {newest} has started since (epochs/{newest:08d})",
+                hint="let the newer driver run; this one must stop",
+                location=self.location,
+            )
+
+    # ---- the query it belongs to ----
+    def open_query(self, description: dict[str, Any]) -> dict[str, Any]:
+        """The stored description of the query; a new checkpoint stores the given one."""
+        path = self.root / "query.json"
+        if path.exists():
+            stored = unseal(path, what="query description", kind="query")
+            if "id" not in stored:
+                raise damaged(path, "query description", "it describes no query")
+            self.description = _version(path, stored)
+            if stored.get("format") != FORMAT:
+                raise CheckpointError(
+                    "UNKNOWN_FORMAT",
+                    f"checkpoint format {stored.get('format')} is not known (this version: {FORMAT})",
+                    hint="use the version of slackwater that wrote it, or a new checkpointLocation",
+                    location=self.location,
+                )
+            return stored
+        if any(any(f.glob("[0-9]*")) for f in (self.manifests, self.intents, self.published)):
+            raise lost_file(path, "query description", "the checkpoint has batches of a query")
+        if any(self.location.glob("offsets/[0-9]*")):
+            raise CheckpointError(
+                "FOREIGN_CHECKPOINT",
+                f"'{self.location}' is a checkpoint of Spark, not of Slackwater: "
+                "it has no 'slackwater/query.json'",
+                hint="give this query a checkpointLocation of its own",
+                location=self.location,
+            )
+        stored = {"format": FORMAT, "id": str(uuid.uuid4()), "version": 1, **description}
+        self._write_description(stored)
+        failpoints.hit("query.written")
+        return stored
+
+    def update_query(self, stored: dict[str, Any]) -> None:
+        """Replace the stored description (what may change on a restart changed); its version rises."""
+        self._write_description({**stored, "version": stored.get("version", 0) + 1})
+
+    def _write_description(self, stored: dict[str, Any]) -> None:
+        path = self.root / "query.json"
+        write_replace(path, seal(stored, kind="query"), self.rights)
+        self.description = _version(path, stored)
+
+    def check_description(self, query: str, known: Sequence[int]) -> None:
+        """Refuse a description that is older than the one the newest manifest was written under, or another's.
+
+        ``query`` and ``known`` are what the manifest says of it: the query's id, and version with checksum. Both are
+        empty in manifests of older versions.
+        """
+        path = self.root / "query.json"
+        stored = self.open_query({})
+        if query and query != stored["id"]:
+            raise damaged(path, "query description", f"it is that of another query than {query}")
+        if not known or self.description is None:
+            return
+        version, written = self.description[0], known[0]
+        if version < written:
+            reason = f"it is version {version}, and batches have run under version {written}"
+            raise damaged(path, "query description", reason)
+        if version == written and list(self.description) != list(known):
+            raise damaged(path, "query description", f"version {version} had another content")
+
+
+def _version(path: Path, stored: Mapping[str, Any]) -> tuple[int, int]:
+    """Version (0: none was counted yet) and checksum of a description that is on disk."""
+    return int(stored.get("version", 0)), checksum(path.read_bytes())

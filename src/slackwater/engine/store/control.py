@@ -1,0 +1,57 @@
+"""Requests to a running query: numbered files in ``control/``.
+
+A request is taken when an intent names its number or a higher one (``Intent.flushes``), and done when a manifest
+does. Invariants: a number is never given twice, also after its file is gone; an intent names a number at least as high as
+that of the manifest it starts from. A request whose file is lost before an intent takes it counts as not sent.
+"""
+
+from __future__ import annotations
+
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import write_new
+from slackwater.engine.store.manifest import Manifest
+
+_FLUSH = "flush-"
+
+
+def request_flush(checkpoint: Checkpoint, above: int = 0) -> int:
+    """Ask for a flush; the number of the request, which is above ``above`` and all that were given before."""
+    number = max(above, _newest_request(checkpoint), _newest_taken(checkpoint)) + 1
+    while True:
+        try:
+            # Never replaces: whoever else asks at this moment gets a number of their own.
+            write_new(checkpoint.control / f"{_FLUSH}{number:06d}", b"", checkpoint.rights)
+            return number
+        except FileExistsError:
+            number += 1
+
+
+def requested_flushes(checkpoint: Checkpoint, base: Manifest | None) -> int:
+    """The number of the newest request for a flush, for the intent of a batch that starts from ``base``."""
+    return max(_newest_request(checkpoint), 0 if base is None else base.flushes)
+
+
+def remove_done(checkpoint: Checkpoint, done: Manifest) -> None:
+    """Remove the requests that the newest manifest has done."""
+    for number, name in _requests(checkpoint):
+        if number <= done.flushes:
+            (checkpoint.control / name).unlink(missing_ok=True)
+
+
+def _requests(checkpoint: Checkpoint) -> list[tuple[int, str]]:
+    """Number and file name of each request."""
+    names = [p.name for p in checkpoint.control.glob(f"{_FLUSH}*")]
+    parted = [(n.removeprefix(_FLUSH), n) for n in names]
+    return [(int(number), n) for number, n in parted if number.isdecimal()]
+
+
+def _newest_request(checkpoint: Checkpoint) -> int:
+    return max((number for number, _ in _requests(checkpoint)), default=0)
+
+
+def _newest_taken(checkpoint: Checkpoint) -> int:
+    """The highest number that the newest manifest or the newest intent names: their files may be gone."""
+    done = manifests.last(checkpoint)
+    intent = manifests.newest_intent(checkpoint)
+    return max(0 if done is None else done.flushes, 0 if intent is None else intent.flushes)

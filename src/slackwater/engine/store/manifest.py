@@ -1,0 +1,248 @@
+"""What a batch will do (intent) and what it did (manifest).
+
+A manifest is the whole truth about a query after a batch: bounds and policy state of its sources, live
+runs of its operators, output files of the batch. It appears by one atomic link; what is not in a
+manifest did not happen. Guarantee: for each batch id at most one manifest ever exists. Not guaranteed:
+that every Spark batch has one (a batch in which nothing could change leaves none).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slackwater.engine.store import failpoints
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import damaged, seal, unseal, write_new, write_replace
+from slackwater.errors import CheckpointError
+
+FORMAT = 1
+
+PLAIN_NAMES, PREFIXED_NAMES = 1, 2
+"""Kinds of runs. In those of the first kind, columns of ours beside users' columns have no prefix (`model.names`)."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Run:
+    """An immutable file of state rows, sorted by bucket.
+
+    ``low``/``high``: the closed range of panes (aggregate) or times (others) of its rows; ``buckets``: the
+    half-open range of buckets it may hold. A group reads only its own buckets of it. ``part`` says which part
+    of the operator's state it belongs to, ``meta`` what the operator wants to know of it later. ``kind`` says how
+    columns of ours are called in it: runs of both kinds may stand in one manifest.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    crc: int
+    low: int
+    high: int
+    buckets: tuple[int, int]
+    part: str = ""
+    meta: dict[str, Any] = field(default_factory=dict, hash=False)
+    kind: int = PREFIXED_NAMES
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Run:
+        """From what a task or a manifest says of it; a run that says no kind is of the first."""
+        kind = found.get("kind", PLAIN_NAMES)
+        return cls(**{**found, "buckets": tuple(found["buckets"]), "kind": kind})
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """One file a task wrote for an output, under its staging name.
+
+    ``crc``: the checksum of its bytes; None if an older version wrote it.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    partition: str = ""
+    crc: int | None = None
+
+
+@dataclass
+class Manifest:
+    """State of the query after ``batch``; see the module's text.
+
+    What it relies on besides its runs: ``query`` and ``description`` say which query it is of (its id; version and
+    checksum of ``query.json``). ``offsets``, ``inputs``, ``offsets_file`` and ``logs`` say how far Spark's logs had come
+    (digests of the offsets of the batch and of those without the heartbeat's, checksum of their file, digests of the log of
+    each source). Manifests of older versions lack some of them.
+    """
+
+    batch: int
+    epoch: int
+    ordinal: int
+    groups: int
+    sources: dict[str, Any]
+    bounds: dict[str, dict[str, int]]
+    runs: dict[str, list[list[Run]]]
+    outputs: dict[str, list[OutputFile]]
+    final: bool = False
+    flushes: int = 0
+    progress: dict[str, Any] = field(default_factory=dict)
+    offsets: str = ""
+    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ledgers: dict[str, list[Any]] = field(default_factory=dict)
+    holds: dict[str, list[int]] = field(default_factory=dict)
+    tables: dict[str, list[Run]] = field(default_factory=dict)
+    query: str = ""
+    description: list[int] = field(default_factory=list)
+    inputs: str = ""
+    offsets_file: int | None = None
+    logs: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        document = asdict(self)
+        document["format"] = FORMAT
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Manifest:
+        """From a JSON document."""
+        document = dict(document)
+        if document.pop("format", None) != FORMAT:
+            raise CheckpointError(
+                "UNKNOWN_FORMAT",
+                "a manifest has a format that this version does not know",
+                hint="use the version of slackwater that wrote it",
+            )
+        document["runs"] = {
+            op: [[Run.from_json(r) for r in runs] for runs in groups]
+            for op, groups in document["runs"].items()
+        }
+        document["tables"] = {
+            op: [Run.from_json(r) for r in runs] for op, runs in document.get("tables", {}).items()
+        }
+        document["outputs"] = {
+            name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()
+        }
+        return cls(**document)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a batch depends on: a retry repeats it. ``base`` is the batch whose manifest it starts from.
+
+    ``inputs``, ``offsets_file`` and ``logs`` are those of `Manifest`.
+    """
+
+    batch: int
+    epoch: int
+    base: int
+    ordinal: int
+    now: int | None
+    groups: int
+    final: bool
+    flushes: int
+    ended: tuple[str, ...]
+    offsets: str
+    files: dict[str, list[Any]]
+    backlog: tuple[str, ...] = ()
+    inputs: str = ""
+    offsets_file: int | None = None
+    logs: dict[str, Any] = field(default_factory=dict)
+
+    def decisions(self) -> dict[str, Any]:
+        """The part that must be the same when the batch is tried again."""
+        document = asdict(self)
+        for name in ("epoch", "groups"):
+            document.pop(name)
+        return document
+
+
+def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
+    """Make the intent durable, replacing one of an earlier epoch for the same batch."""
+    checkpoint.check_epoch()
+    path = checkpoint.intents / f"{intent.batch:012d}.json"
+    data = seal({"format": FORMAT, **asdict(intent)}, kind="intent")
+    write_replace(path, data, checkpoint.rights)
+
+
+def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
+    """The intent an earlier try of this batch left, or None."""
+    path = checkpoint.intents / f"{batch:012d}.json"
+    if not path.exists():
+        return None
+    return _of_batch(path, "intent", batch, _intent)
+
+
+def _intent(document: dict[str, Any]) -> Intent:
+    document.pop("format")
+    document["ended"] = tuple(document["ended"])
+    document["backlog"] = tuple(document["backlog"])
+    return Intent(**document)
+
+
+def _of_batch(path: Path, kind: str, batch: int, made: Callable[[dict[str, Any]], T]) -> T:
+    """What a sealed file says of its batch. A file that was written for another batch, or as another kind, is refused."""
+    document = unseal(path, what=kind, kind=kind)
+    if document.get("batch") != batch:
+        raise damaged(path, kind, f"it was written for batch {document.get('batch')}")
+    try:
+        return made(document)
+    except (KeyError, TypeError) as error:
+        raise damaged(path, kind, f"it is no {kind} ({error})") from error
+
+
+def intended(checkpoint: Checkpoint) -> list[int]:
+    """Ids of all batches with an intent, rising."""
+    return sorted(int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json"))
+
+
+def newest_intent(checkpoint: Checkpoint) -> Intent | None:
+    """The intent of the newest batch that has one, or None."""
+    batches = intended(checkpoint)
+    return read_intent(checkpoint, batches[-1]) if batches else None
+
+
+def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    """Commit a batch: after this call it has happened, before it had not."""
+    checkpoint.check_epoch()
+    data = seal(manifest.to_json(), kind="manifest")
+    failpoints.hit("manifest.before")
+    try:
+        path = checkpoint.manifests / f"{manifest.batch:012d}.json"
+        write_new(path, data, checkpoint.rights)
+    except FileExistsError:
+        raise CheckpointError(
+            "BATCH_ALREADY_COMMITTED",
+            f"batch {manifest.batch} was committed by another driver",
+            hint="let the other driver run; this one must stop",
+            location=checkpoint.location,
+        ) from None
+    failpoints.hit("manifest.after")
+
+
+def read(checkpoint: Checkpoint, batch: int) -> Manifest | None:
+    """The manifest of a batch, or None."""
+    path = checkpoint.manifests / f"{batch:012d}.json"
+    if not path.exists():
+        return None
+    return _of_batch(path, "manifest", batch, Manifest.from_json)
+
+
+def committed(checkpoint: Checkpoint) -> list[int]:
+    """Ids of all batches with a manifest, rising."""
+    return sorted(int(p.stem) for p in checkpoint.manifests.glob("[0-9]*.json"))
+
+
+def last(checkpoint: Checkpoint, before: int | None = None) -> Manifest | None:
+    """The newest manifest (of a batch below ``before``), or None for a new query."""
+    ids = [b for b in committed(checkpoint) if before is None or b < before]
+    return read(checkpoint, ids[-1]) if ids else None
+
+
+def fingerprint(text: str) -> str:
+    """A short digest of any text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,189 @@
+"""The rows of one batch of a join, and the combinations of them that hold a new row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.kernels.joins.band_join import NO_KEY, Ints, Spans, TimeIndex, key_codes, present
+from slackwater.kernels.joins.spec import Flags, JoinSpec, Stored, ints, state_schema
+from slackwater.model.names import BUCKET, MATCHED, ROW, TIME, key
+from slackwater.semantics.join import needed_from, outer_inputs, partners
+
+
+class Side:
+    """One input of a batch: stored rows that may meet new ones, then the new rows."""
+
+    def __init__(self, new: pa.Table, outer: bool, available: int, needed: int) -> None:
+        self.new = new
+        self.outer = outer
+        self.available = available
+        """Stored rows below this time do not count in this batch."""
+        self.needed = needed
+        """Rows below this time are not needed after it."""
+        self.old_rows = 0
+        self.whole = new
+        self.times: Ints = ints(new, TIME)
+        self.codes: Ints = np.empty(0, dtype=np.int64)
+        self.found: Flags = np.zeros(new.num_rows, dtype=np.bool_)
+        self.stays: Flags = np.zeros(new.num_rows, dtype=np.bool_)
+
+    @property
+    def new_times(self) -> Ints:
+        return self.times[self.old_rows :]
+
+    @property
+    def new_codes(self) -> Ints:
+        return self.codes[self.old_rows :]
+
+
+class JoinBatch:
+    """The inputs of a batch, and the combinations of their rows that have a new one."""
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        new: Sequence[pa.Table],
+        stored: Sequence[Stored],
+        old_bounds: Sequence[int],
+        new_bounds: Sequence[int],
+    ) -> None:
+        self.spec = spec
+        self.new = new
+        self._stored = stored
+        outer = outer_inputs(spec.how)
+        self.sides = [
+            Side(
+                table,
+                i in outer,
+                needed_from(spec.within, i, old_bounds),
+                needed_from(spec.within, i, new_bounds),
+            )
+            for i, table in enumerate(new)
+        ]
+        self._load()
+
+    def read(self, i: int, low: int, high: int) -> pa.Table:
+        """Stored rows of input i with low <= time <= high."""
+        schema = state_schema(self.spec, i, self.new[i].schema)
+        if low > high:
+            return schema.empty_table()
+        table = self._stored[i](low, high).select(schema.names)
+        if not table.schema.equals(schema):
+            table = table.cast(schema)
+        times = ints(table, TIME)
+        mask = (times >= low) & (times <= high)
+        return table if mask.all() else table.filter(pa.array(mask))
+
+    def _load(self) -> None:
+        """Read the stored rows that new ones may meet, and number the keys of all rows."""
+        old = [self.read(i, *self._met(i)) for i in range(self.spec.inputs)]
+        tables = [*self.new, *old]
+        names = [key(k) for k in range(self.spec.keys)]
+        codes = key_codes(
+            [[t.column(c) for c in names] for t in tables],
+            [t.num_rows for t in tables],
+            leading=self.spec.inputs,
+        )
+        for i, side in enumerate(self.sides):
+            side.codes = codes[i]
+            side.stays = (side.times >= side.needed) & (side.codes != NO_KEY)
+        fresh = [side.codes for side in self.sides]
+        for i, side in enumerate(self.sides):
+            others = [c for j, c in enumerate(fresh) if j != i]
+            code = codes[self.spec.inputs + i]
+            meets = present(np.concatenate(others), code)
+            table = old[i].filter(pa.array(meets))
+            side.old_rows = table.num_rows
+            side.codes = np.concatenate([code[meets], side.codes])
+            side.times = np.concatenate([ints(table, TIME), side.times])
+            side.found = np.zeros(len(side.codes), dtype=np.bool_)
+            side.whole = self._whole(i, table)
+
+    def _whole(self, i: int, old: pa.Table) -> pa.Table:
+        """Stored and new rows as one table of one chunk, so that taking rows is fast."""
+        names = list(self.spec.columns[i])
+        side = self.sides[i]
+        if not side.outer:
+            return pa.concat_tables([old.select(names), side.new.select(names)]).combine_chunks()
+        more = [c for c in (TIME, BUCKET) if c not in names]
+        rows = side.new.select([*names, *more])
+        missing = pa.nulls(rows.num_rows, pa.int64()), pa.nulls(rows.num_rows, pa.bool_())
+        rows = rows.append_column(ROW, missing[0]).append_column(MATCHED, missing[1])
+        return pa.concat_tables([old.select(rows.column_names), rows]).combine_chunks()
+
+    def _met(self, j: int) -> tuple[int, int]:
+        """The span of times of input j that new rows of other inputs may meet."""
+        low, high = [], []
+        for i, side in enumerate(self.sides):
+            if i != j and len(side.times):
+                first, _ = partners(self.spec.within, i, j, int(side.times.min()))
+                _, last = partners(self.spec.within, i, j, int(side.times.max()))
+                low.append(first)
+                high.append(last)
+        if not low:
+            return 0, -1
+        return max(min(low), self.sides[j].available), max(high)
+
+    def combinations(self) -> Iterator[dict[int, Ints]]:
+        """Row numbers by input, in chunks.
+
+        The last input that gives a new row drives: those before it give old and new rows, those
+        after it only old ones. So each result that has a new row is found once.
+        """
+        for i, side in enumerate(self.sides):
+            if not len(side.new_times):
+                continue
+            rows = np.flatnonzero(side.new_codes != NO_KEY) + side.old_rows
+            others = [j for j in range(self.spec.inputs) if j != i]
+            if len(others) == 1:
+                yield from self._two(i, rows, others[0])
+                continue
+            indexes = {j: self._index(j, i) for j in others}
+            sizes = {j: self._find(indexes[j], {i: rows}, j).total for j in others}
+            others.sort(key=sizes.__getitem__)
+            if sizes[others[0]]:
+                yield from self._extend({i: rows}, others, indexes)
+
+    def _two(self, i: int, rows: Ints, j: int) -> Iterator[dict[int, Ints]]:
+        """Pairs of the new rows of input i with those of input j; the fewer ones are indexed."""
+        one, end = self.sides[i], self._end(j, i)
+        if len(rows) > end:
+            index = self._index(j, i)
+            spans = self._find(index, {i: rows}, j)
+            for x, y in index.pairs(spans, self.spec.max_pairs):
+                yield {i: rows[x], j: y}
+            return
+        index = TimeIndex(one.codes[rows], one.times[rows])
+        spans = self._find(index, {j: np.arange(end)}, i)
+        for y, x in index.pairs(spans, self.spec.max_pairs):
+            yield {i: rows[x], j: y}
+
+    def _end(self, j: int, driver: int) -> int:
+        side = self.sides[j]
+        return len(side.codes) if j < driver else side.old_rows
+
+    def _index(self, j: int, driver: int) -> TimeIndex:
+        side, end = self.sides[j], self._end(j, driver)
+        return TimeIndex(side.codes[:end], side.times[:end])
+
+    def _find(self, index: TimeIndex, rows: Mapping[int, Ints], j: int) -> Spans:
+        """Partners among the rows of input j that suit all rows of a result so far."""
+        spans = [partners(self.spec.within, i, j, self.sides[i].times[r]) for i, r in rows.items()]
+        low = np.maximum.reduce([first for first, _ in spans])
+        high = np.minimum.reduce([last for _, last in spans])
+        i, r = next(iter(rows.items()))
+        return index.find(self.sides[i].codes[r], low, high)
+
+    def _extend(
+        self, rows: dict[int, Ints], others: Sequence[int], indexes: Mapping[int, TimeIndex]
+    ) -> Iterator[dict[int, Ints]]:
+        if not others:
+            yield rows
+            return
+        j, rest = others[0], others[1:]
+        spans = self._find(indexes[j], rows, j)
+        for x, y in indexes[j].pairs(spans, self.spec.max_pairs):
+            yield from self._extend({**{i: r[x] for i, r in rows.items()}, j: y}, rest, indexes)

@@ -1,0 +1,345 @@
+"""Rows of one side against blocks of the other, one block at a time.
+
+The rows are indexed once and every block looked up in the index. Keys are compared by a stored hash
+first and by themselves before a pair comes out. Pairs come in chunks of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.kernels.buckets import flat, hash_of
+from slackwater.kernels.joins.band_join import Ints, key_codes, places_of, spans_within
+from slackwater.kernels.joins.step import (
+    BUCKET,
+    TIME,
+    JoinSpec,
+    Predicate,
+    column_name,
+    output_schema,
+)
+from slackwater.model.names import CODE
+from slackwater.semantics.join import partners
+from slackwater.semantics.join_memory import bucket_bits
+from slackwater.semantics.limits import START
+
+CODE_BITS = 63
+"""The hash of its keys (`CODE`) that is stored with each row is >= 0, and has so many bits."""
+
+_LEAST_PAIRS = 256
+_WIDE_PIECES = 4
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Loaded(NamedTuple):
+    """The rows of a block that count, and their places in the block (None: all rows count)."""
+
+    table: pa.Table
+    places: Ints | None = None
+
+
+class Pairs(NamedTuple):
+    """A chunk of results, and of which rows (of the probing side, of the other) they are."""
+
+    output: pa.Table
+    own: Ints
+    other: Ints
+
+
+class Pieces:
+    """A column in a few pieces: one would need twice the memory while it is made."""
+
+    def __init__(self, parts: list[pa.Array], most: int = 1) -> None:
+        """Takes the parts out of the list as it goes."""
+        share = -(-sum(map(len, parts)) // most)
+        self._pieces: list[pa.Array] = []
+        parts.reverse()
+        while parts:
+            some = [parts.pop()]
+            while parts and sum(map(len, some)) + len(parts[-1]) <= share:
+                some.append(parts.pop())
+            self._pieces.append(pa.concat_arrays(some))
+        self._ends = np.cumsum([len(p) for p in self._pieces])
+
+    def take(self, rows: Ints) -> pa.Array:
+        """The values of these rows."""
+        if len(self._pieces) == 1:
+            return self._pieces[0].take(pa.array(rows))
+        owner = np.searchsorted(self._ends, rows, side="right")
+        order = np.argsort(owner, kind="stable")
+        cuts = np.searchsorted(owner[order], np.arange(1, len(self._pieces)))
+        taken = []
+        for i, at in enumerate(np.split(rows[order], cuts)):
+            first = int(self._ends[i]) - len(self._pieces[i])
+            taken.append(self._pieces[i].take(pa.array(at - first)))
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays(taken).take(pa.array(back))
+
+
+class Rows:
+    """Rows of a side with what a join asks of them again and again at hand."""
+
+    def __init__(self, columns: Mapping[str, Pieces], times: Ints) -> None:
+        self.columns, self.times = columns, times
+
+    @classmethod
+    def of(cls, tables: Sequence[pa.Table], names: Sequence[str]) -> Rows:
+        """The rows of some tables one after the other."""
+        columns = {n: Pieces([c for t in tables for c in t.column(n).chunks]) for n in names}
+        return cls(columns, np.concatenate([ints(t, TIME) for t in tables]))
+
+
+def ints(table: pa.Table, name: str) -> Ints:
+    """A column of integers without nulls as an array."""
+    found: Ints = flat(table.column(name)).to_numpy(zero_copy_only=False)
+    return found
+
+
+def with_codes(spec: JoinSpec, side: int, table: pa.Table) -> pa.Table:
+    """The table with the hash of its keys. Rows with a null key must be gone."""
+    hashes = hash_of([table.column(k) for k in spec.keys_of(side)], rows=table.num_rows)
+    return table.append_column(CODE, pa.array((hashes >> np.uint64(1)).astype(np.int64)))
+
+
+def no_key(spec: JoinSpec, side: int, table: pa.Table) -> Flags:
+    """Which rows have a null in their key, so that they match nothing."""
+    null = np.zeros(table.num_rows, dtype=np.bool_)
+    for key in spec.keys_of(side):
+        column = table.column(key)
+        if column.null_count:
+            null |= flat(column.is_null()).to_numpy(zero_copy_only=False)
+    return null
+
+
+def present_in(table: pa.Table) -> str:
+    """The buckets in which a table has rows, as a block tells them."""
+    return bucket_bits(np.flatnonzero(np.bincount(ints(table, BUCKET))).tolist())
+
+
+def narrowed_rows(table: pa.Table, buckets: tuple[int, int] | None) -> Loaded:
+    """The rows of a block in the buckets [first, end)."""
+    if buckets is None:
+        return Loaded(table)
+    own = ints(table, BUCKET)
+    places = np.flatnonzero((own >= buckets[0]) & (own < buckets[1]))
+    if len(places) == table.num_rows:
+        return Loaded(table)
+    return Loaded(table.take(pa.array(places)), places)
+
+
+class Joiner:
+    """Turns index pairs into result tables, and says which of them hold."""
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        schemas: Sequence[pa.Schema],
+        predicate: Predicate | None,
+        room: int = 1 << 62,
+    ) -> None:
+        self.spec, self._room = spec, room
+        self.schema = output_schema(spec, schemas)
+        self._predicate = predicate
+        self._origins = [self._origin(name) for name in self.schema.names[:-1]]
+        self._keys = list(zip(spec.keys_of(0), spec.keys_of(1), strict=True))
+        self.needed = [self._needed(side) for side in (0, 1)]
+        """The columns of each side that `joined` asks for, beside its times."""
+
+    def most_pairs(self, widths: Sequence[float]) -> int:
+        """How many pairs of rows of these widths in bytes may be made at a time, with their places."""
+        return min(self.spec.max_pairs, max(_LEAST_PAIRS, int(self._room / (sum(widths) + 64))))
+
+    def joined(
+        self, sides: Sequence[Rows], at: Sequence[Ints], times: Sequence[Ints]
+    ) -> tuple[pa.Table, Flags]:
+        """The results of candidate pairs, and which candidates they are.
+
+        ``at`` are the places of their rows, ``times`` the times of these.
+        """
+        taken: list[dict[str, Any]] = [{TIME: pa.array(t)} for t in times]
+        for i, (side, rows) in enumerate(zip(sides, at)):
+            for name in self.needed[i]:
+                taken[i][name] = side.columns[name].take(rows)
+        latest = pa.array(np.maximum(*times))
+        columns = [taken[i][own] for i, own in self._origins]
+        output = pa.table([*columns, latest], schema=self.schema)
+        keep = self._equal(taken, len(latest))
+        if not keep.all():
+            output = output.filter(pa.array(keep))
+        if self._predicate is not None and output.num_rows:
+            holds = flat(pc.fill_null(self._predicate(output), False))
+            chosen = holds.to_numpy(zero_copy_only=False)
+            if not chosen.all():
+                output = output.filter(holds)
+            keep[keep] = chosen
+        return output, keep
+
+    def padded(self, side: int, table: pa.Table) -> pa.Table:
+        """Rows of a side with nulls for the other one."""
+        rows = table.num_rows
+        columns = [
+            table.column(own) if i == side else pa.nulls(rows, self.schema.field(n).type)
+            for n, (i, own) in enumerate(self._origins)
+        ]
+        return pa.table([*columns, table.column(TIME)], schema=self.schema)
+
+    def _needed(self, side: int) -> list[str]:
+        wanted = [own for i, own in self._origins if i == side and own != TIME]
+        return list(dict.fromkeys([*wanted, *self.spec.keys_of(side)]))
+
+    def _origin(self, name: str) -> tuple[int, str]:
+        side = 0 if name.startswith(column_name(0, "")) else 1
+        return side, name.removeprefix(column_name(side, ""))
+
+    def _equal(self, taken: Sequence[Mapping[str, Any]], rows: int) -> Flags:
+        """Where the keys of candidates are equal, not only their hashes."""
+        same = np.ones(rows, dtype=np.bool_)
+        rest: list[list[Any]] = [[], []]
+        for names in self._keys:
+            keys = [taken[i][name] for i, name in enumerate(names)]
+            words = [_words(k) for k in keys]
+            if words[0] is None or words[1] is None:
+                for i, key in enumerate(keys):
+                    rest[i].append(key)
+            else:
+                same &= words[0] == words[1]
+        if rest[0]:
+            codes = key_codes(rest, [rows, rows])
+            same &= codes[0] == codes[1]
+        return same
+
+
+class Probe:
+    """Rows of ``side``, ready to meet rows of the other side.
+
+    The tables are taken one by one, and only what is needed of each is kept: together they may fill the memory.
+    """
+
+    def __init__(self, joiner: Joiner, side: int, tables: Iterable[pa.Table]) -> None:
+        self._joiner, self._side = joiner, side
+        kept: dict[str, list[pa.Array]] = {n: [] for n in joiner.needed[side]}
+        codes, times, size = [], [], 0
+        for table in tables:
+            size += table.nbytes
+            codes.append(np.array(ints(table, CODE)))
+            times.append(np.array(ints(table, TIME)))
+            for name, parts in kept.items():
+                # A copy, or else the whole block that it was read with would stay.
+                parts.append(table.column(name).combine_chunks())
+            del table
+        self._codes: Ints = np.concatenate(codes)
+        self._times: Ints = np.concatenate(times)
+        del codes, times
+        order = code_time_order(self._codes, self._times)
+        self._codes, self._times = self._codes[order], self._times[order]
+        # Half the size if it can be, as it stays.
+        self._order: Ints = order if len(order) >> 31 else order.astype(np.int32)
+        self._rows = Rows({n: _pieces(parts) for n, parts in kept.items()}, self._times)
+        self._width = size / max(1, len(order))
+        # Most rows of a window meet nothing: by the first bits of their code most of these are told at once.
+        bits = max(10, (4 * len(order)).bit_length())
+        self._shift = np.int64(CODE_BITS - bits)
+        self._seen = np.zeros(1 << bits, dtype=np.bool_)
+        self._seen[self._codes >> self._shift] = True
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def meet(
+        self,
+        tables: Sequence[pa.Table],
+        width: float = 0.0,
+        *,
+        allowed: Flags | None = None,
+        floor: Ints | int = START,
+    ) -> Iterator[Pairs]:
+        """All pairs with rows of the other side.
+
+        ``width`` is that of their rows, in bytes. ``allowed`` says which own rows take part (None: all). Other rows older than ``floor`` (one for
+        all own rows, or one for each) do not.
+        """
+        spec, side = self._joiner.spec, self._side
+        if not len(self):
+            return
+        rows, start, end = self._lookup(np.concatenate([ints(t, CODE) for t in tables]))
+        if not len(rows):
+            return
+        other = Rows.of(tables, self._joiner.needed[1 - side])
+        times = other.times[rows]
+        low, high = partners(spec.within, 1 - side, side, times)
+        probing = np.arange(len(rows))
+        spans = spans_within(self._times, probing, start, end, np.asarray(low), np.asarray(high))
+        most = self._joiner.most_pairs([self._width, width])
+        for found, place in places_of(spans, most):
+            own = self._order[place]
+            keep = None if allowed is None else allowed[own]
+            if not isinstance(floor, int) or floor > START:
+                least = floor if isinstance(floor, int) else floor[own]
+                young = times[found] >= least
+                keep = young if keep is None else keep & young
+            if keep is not None and not keep.all():
+                own, found, place = own[keep], found[keep], place[keep]
+            if not len(own):
+                continue
+            theirs = rows[found]
+            sides: list[Rows] = [self._rows, other]
+            at: list[Ints] = [own, theirs]
+            at_times = [self._times[place], times[found]]
+            if side == 1:
+                sides, at, at_times = sides[::-1], at[::-1], at_times[::-1]
+            output, holds = self._joiner.joined(sides, at, at_times)
+            if output.num_rows:
+                yield Pairs(output, own[holds], theirs[holds])
+
+    def _lookup(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+        """The rows whose code is known here, and from where to where."""
+        rows = np.flatnonzero(self._seen[codes >> self._shift])
+        codes = codes[rows]
+        start = np.searchsorted(self._codes, codes)
+        hit = np.flatnonzero(self._codes[np.minimum(start, len(self) - 1)] == codes)
+        rows, codes, start = rows[hit], codes[hit], start[hit]
+        end = start + 1
+        # Where a code has a second row, look for the end.
+        more = np.flatnonzero(self._codes[np.minimum(end, len(self) - 1)] == codes)
+        end[more] = np.searchsorted(self._codes, codes[more], side="right")
+        return rows, start, end
+
+
+def _pieces(parts: list[pa.Array]) -> Pieces:
+    kind = parts[0].type
+    narrow = pa.types.is_primitive(kind) and kind.bit_width <= 64
+    return Pieces(parts, 1 if narrow else _WIDE_PIECES)
+
+
+def code_time_order(codes: Ints, times: Ints) -> Ints:
+    """Row numbers in order of (code, time)."""
+    # Blocks are in order of their codes, so that sorting is mostly merging; and few codes occur twice.
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        shared = np.zeros(len(codes), dtype=np.bool_)
+        shared[1:] |= same
+        shared[:-1] |= same
+        rows = order[shared]
+        order[shared] = rows[np.lexsort((times[rows], codes[rows]))]
+    return order
+
+
+def _words(column: pa.Array) -> npt.NDArray[Any] | None:
+    """Values as numbers that are equal just when the values are; None for types where it is not so simple."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        width = pa.int64() if kind.bit_width == 64 else pa.int32()
+        return np.asarray(column.view(width).to_numpy(zero_copy_only=False))
+    return None

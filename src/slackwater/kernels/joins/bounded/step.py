@@ -1,0 +1,407 @@
+"""One batch of a join in little memory: rows in, results out, blocks on disk.
+
+A batch is taken in chunks, the side with the older rows first. A chunk meets the resident blocks of the other side
+at once and gets a debt for the rest (``semantics.join_memory``); passes pay debts by reading the other side's blocks in
+order, one at a time. Then the bounds move: unmatched rows leave, dead blocks are dropped, new blocks are written.
+
+At most the policy's memory is held, and a constant: the indexes of a few chunks, one chunk of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.kernels.joins.bounded.blocks import BlockStore, RunFile
+from slackwater.kernels.joins.bounded.chunks import Chunks, cut, plain
+from slackwater.kernels.joins.bounded.group import Group
+from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.marks import Marks
+from slackwater.kernels.joins.bounded.merge import merge_runs
+from slackwater.kernels.joins.bounded.probe import (
+    Joiner,
+    Loaded,
+    ints,
+    no_key,
+    present_in,
+    with_codes,
+)
+from slackwater.kernels.joins.bounded.residence import Residence
+from slackwater.kernels.joins.bounded.results import Emit, Results
+from slackwater.kernels.joins.bounded.stats import Stats, sum_up
+from slackwater.kernels.joins.step import TIME, JoinSpec, Predicate
+from slackwater.model.names import CODE
+from slackwater.semantics.join import needed_from, outer_inputs
+from slackwater.semantics.join_memory import (
+    Block,
+    Debt,
+    Policy,
+    Reason,
+    Rules,
+    areas,
+    faded,
+    in_reach,
+    pass_group,
+    pass_reason,
+    reach,
+    weight,
+)
+from slackwater.semantics.limits import START
+
+__all__ = ["Batch", "Done", "Emit", "Stats", "spill_step"]
+
+_LEAST_RESULTS = 1 << 20
+"""Bytes of results that leave together, however little memory there is: each chunk has its cost."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a batch brings: bounds (left, right) before and after, the clock, whether the streams end here."""
+
+    old: tuple[int, int]
+    new: tuple[int, int]
+    now: int = 0
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """The state after a batch, the files that were written, and the bounds with the hold applied."""
+
+    ledger: Ledger
+    held: tuple[int, ...]
+    files: list[RunFile]
+    stats: Stats
+
+
+def spill_step(
+    spec: JoinSpec,
+    ledger: Ledger,
+    store: BlockStore,
+    inputs: Sequence[Iterable[pa.Table]],
+    schemas: Sequence[pa.Schema],
+    batch: Batch,
+    policy: Policy,
+    emit: Emit,
+    predicate: Predicate | None = None,
+    rules: Rules | None = None,
+) -> Done:
+    """Join one batch of one partition-group.
+
+    Parameters
+    ----------
+    ledger
+        The state; it is changed.
+    inputs
+        New rows of each side, as tables of any size, with `TIME`, `BUCKET` and the keys; they are taken one by one.
+    schemas
+        The schema of those tables, of each side.
+    emit
+        Takes each chunk of results.
+    """
+    work = _Work(spec, ledger, store, schemas, batch, policy, emit, predicate, rules or Rules())
+    try:
+        return work.run(inputs)
+    except BaseException:
+        store.close()
+        raise
+
+
+class _Work:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        ledger: Ledger,
+        store: BlockStore,
+        schemas: Sequence[pa.Schema],
+        batch: Batch,
+        policy: Policy,
+        emit: Emit,
+        predicate: Predicate | None,
+        rules: Rules,
+    ) -> None:
+        self.spec, self.ledger, self.store = spec, ledger, store
+        self.batch, self.policy, self.rules = batch, policy, rules
+        rows = [plain(s) for s in schemas]
+        self.joiner = Joiner(spec, rows, predicate, areas(policy.memory).cluster)
+        stored = [s.append(pa.field(CODE, pa.int64())) for s in rows]
+        self.house = Residence(ledger, store, stored, policy)
+        self.areas = self.house.areas
+        outer = outer_inputs(spec.how)
+        self.marks = [
+            Marks(store, side, self.areas.block) if side in outer else None for side in (0, 1)
+        ]
+        self.first_new = tuple(ledger.numbers)
+        self.results = Results(emit, spec.max_pairs, max(self.areas.chunk, _LEAST_RESULTS))
+        self.stats = Stats()
+        self.before = replace(store.counts)
+        self.pass_bytes = 0
+        self.limited = False
+
+    # --- the batch ---------------------------------------------------------------------------------
+
+    def run(self, inputs: Sequence[Iterable[pa.Table]]) -> Done:
+        self.house.make_room(0)  # the budget may be smaller than it was
+        arrived = self._take_in(inputs)
+        for side in (0, 1):
+            while (reason := self._reason(side, arrived)) and self._pay(side, reason):
+                pass
+        if self.stats.passes:
+            self.ledger.last_pass = self.batch.now
+        held = self._move_bounds()
+        self.results.hand_on()
+        for side in (0, 1):
+            dead = self.rules.dead_below(self.spec.within, side, held)
+            marks = self.marks[side]
+            self.stats.merged_blocks += merge_runs(self.house, side, self.rules, dead, marks)
+            if marks is not None:
+                marks.write()
+            self.ledger.frequency[side] = faded(self.ledger.frequency[side], self.policy.decay)
+        files = self.store.finish()
+        self.stats.promoted, self.stats.evicted = self.house.promoted, self.house.evicted
+        self.stats.results, self.stats.delayed_results = self.results.rows, self.results.delayed
+        sum_up(self.stats, self.ledger, self.store.counts, self.before, self.batch.now)
+        return Done(self.ledger, held, files, self.stats)
+
+    def _take_in(self, inputs: Sequence[Iterable[pa.Table]]) -> int:
+        queues = [Chunks(tables, self.areas.chunk) for tables in inputs]
+        arrived = 0
+        while any(q.waiting for q in queues):
+            side = min((q.oldest, s) for s, q in enumerate(queues) if q.waiting)[1]
+            chunk = queues[side].take()
+            arrived += chunk.nbytes
+            self._arrive(side, chunk)
+            while self._reason(side, None) and self._pay(side, "backlog"):
+                pass
+        return arrived
+
+    def _arrive(self, side: int, rows: pa.Table) -> None:
+        """New rows become blocks, meet the residents of the other side, and owe the rest."""
+        self.stats.arrived_rows[side] += rows.num_rows
+        null = no_key(self.spec, side, rows)
+        if null.any():
+            if self.marks[side] is not None:
+                self.results.add(self.joiner.padded(side, rows.filter(pa.array(null))))
+            rows = rows.filter(pa.array(~null))
+        if not rows.num_rows:
+            return
+        tables = cut(with_codes(self.spec, side, rows), self.areas.block)
+        blocks = [self._numbered(side, table) for table in tables]
+        others = self.ledger.blocks[1 - side]
+        upto = self.rules.met_upto(others)
+        debt = self._debt(side, blocks, upto, self.rules.met_below(others, upto))
+        span = self._reach(side, debt)
+        residents = [b for b in self.rules.residents(others) if in_reach(span, b)]
+        if residents:
+            loaded = [Loaded(t) for t in tables]
+            debts = [debt] * len(tables)
+            group = Group(self.joiner, side, blocks, loaded, debts, self.marks)
+            for cluster in self._clusters(residents):
+                met = [self.house.load(1 - side, b) for b in cluster]
+                group.meet(cluster, met, self.results.add)
+            group.finish()
+        for block, table in zip(blocks, tables):
+            self.house.add(side, block, table)
+        if any(self.rules.needs(debt, b) and in_reach(span, b) for b in others):
+            self._owe(side, debt)
+        self.ledger.frequency[side] += sum(b.bytes for b in blocks)
+        self.house.make_room(side)
+
+    def _numbered(self, side: int, table: pa.Table) -> Block:
+        times = pc.min_max(table.column(TIME))
+        number = self.ledger.numbers[side]
+        self.ledger.numbers[side] += 1
+        low, high = times["min"].as_py(), times["max"].as_py()
+        return Block(number, low, high, table.num_rows, table.nbytes, present=present_in(table))
+
+    def _debt(self, side: int, blocks: Sequence[Block], upto: int, skip: list[int]) -> Debt:
+        low, other = min(b.low for b in blocks), 1 - side
+        late = low < self.batch.old[side]
+        return Debt(
+            first=blocks[0].number,
+            end=blocks[-1].number + 1,
+            low=low,
+            high=max(b.high for b in blocks),
+            rows=sum(b.rows for b in blocks),
+            bytes=sum(b.bytes for b in blocks),
+            upto=upto,
+            skip=skip,
+            # Rows on time cannot pair with rows that were given up; only late ones need the test.
+            floor=self.rules.floor(self.spec.within, other, self.batch.old) if late else START,
+            floor_upto=self.first_new[other] if late else 0,
+            since=self.batch.now,
+        )
+
+    def _owe(self, side: int, debt: Debt) -> None:
+        debts = self.ledger.debts[side]
+        joined = self.rules.join_debts(debts[-1], debt) if debts else None
+        if joined is not None and weight(joined) <= self.areas.debts:
+            debts[-1] = joined
+        else:
+            debts.append(debt)
+
+    def _reach(self, side: int, debt: Debt) -> tuple[int, int]:
+        return reach(self.spec.within, side, debt.low, debt.high)
+
+    # --- passes ------------------------------------------------------------------------------------
+
+    def _reason(self, side: int, arrived: int | None) -> Reason | None:
+        """Why a pass should run now; ``arrived`` is None while rows are still coming in."""
+        if self.limited:
+            return None
+        return pass_reason(
+            self.policy,
+            self.ledger.debts[side],
+            now=self.batch.now,
+            last_pass=self.ledger.last_pass,
+            arrived=arrived,
+            final=self.batch.final and arrived is not None,
+        )
+
+    def _pay(self, side: int, reason: Reason) -> bool:
+        """One pass for the oldest debts of a side; whether it went through."""
+        ledger, other = self.ledger, 1 - side
+        self.stats.passes[reason] = self.stats.passes.get(reason, 0) + 1
+        debts = pass_group(ledger.debts[side], self.areas.debts)
+        mine = [(b, d) for d in debts for b in ledger.blocks[side] if d.first <= b.number < d.end]
+        blocks, by_block = [b for b, _ in mine], [d for _, d in mine]
+        group = Group(
+            self.joiner,
+            side,
+            blocks,
+            # No name for the loaded rows: the group makes one piece of them, and they should go then.
+            self.house.clear_out(side, blocks),
+            by_block,
+            self.marks,
+        )
+        size = sum(weight(d) for d in debts)
+        stage = ledger.paid[side] + size >= self.policy.stage_share * self.areas.debts
+        spans = [(d, self._reach(side, d)) for d in debts]
+        tasks = [(b, who) for b in ledger.blocks[other] if any(who := self._who(spans, b))]
+        for who, run in groupby(tasks, key=lambda task: task[1]):
+            takes_part = dict(zip(map(id, debts), who))
+            needed = [takes_part[id(d)] for d in by_block]
+            for others in self._clusters([b for b, _ in run]):
+                rows = self._read(other, others)
+                if rows:
+                    group.meet(others[: len(rows)], rows, self.results.add_delayed, needed)
+                # Only now, when all have met it: a block must not become resident in the midst of a pass.
+                for block in others[: len(rows)]:
+                    if stage and block.place == "disk":
+                        self.house.offer(other, block, None)
+                if len(rows) < len(others):
+                    group.finish()
+                    upto = others[len(rows)].number
+                    rest = [self.rules.advanced(d, upto) for d in debts]
+                    ledger.debts[side][: len(debts)] = rest
+                    return False
+        group.finish()
+        self._count_paid(side, mine)
+        del ledger.debts[side][: len(debts)]
+        ledger.paid[side] = 0 if stage else ledger.paid[side] + size
+        if stage:
+            for block in ledger.blocks[other]:
+                block.worth = faded(block.worth, self.policy.decay)
+        return True
+
+    def _who(self, debts: Sequence[tuple[Debt, tuple[int, int]]], other: Block) -> list[bool]:
+        """Which of the debts, given with their reach, are owed to a block of the other side."""
+        return [in_reach(span, other) and self.rules.needs(d, other) for d, span in debts]
+
+    def _clusters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
+        """Blocks in their order, as many at a time as there is room for."""
+        cluster: list[Block] = []
+        for block in blocks:
+            if cluster and sum(b.bytes for b in cluster) + block.bytes > self.areas.cluster:
+                yield cluster
+                cluster = []
+            cluster.append(block)
+        if cluster:
+            yield cluster
+
+    def _read(self, side: int, blocks: Sequence[Block]) -> list[Loaded]:
+        """The rows of the first of these blocks that the limit on reading allows."""
+        found = []
+        for block in blocks:
+            if not self._may_read(side, block):
+                self.limited = True
+                break
+            before = self.store.counts.read_bytes
+            found.append(self.house.load(side, block, keep=False))
+            self.pass_bytes += self.store.counts.read_bytes - before
+        return found
+
+    def _may_read(self, side: int, block: Block) -> bool:
+        limit = self.policy.read_limit
+        if limit is None or self.batch.final or block.number in self.house.memory[side]:
+            return True
+        # One block a batch is always allowed: a backlog must shrink when nothing arrives.
+        return self.pass_bytes == 0 or self.pass_bytes + block.length <= limit
+
+    def _count_paid(self, side: int, mine: Sequence[tuple[Block, Debt]]) -> None:
+        """Count the rows, and those that would be gone by now had they not been in debt."""
+        dead = needed_from(self.spec.within, side, self.batch.new)
+        for block, _ in mine:
+            self.stats.paid_rows += block.rows
+            if block.high < dead:
+                self.stats.overdue_rows += block.rows
+
+    # --- bounds ------------------------------------------------------------------------------------
+
+    def _move_bounds(self) -> tuple[int, ...]:
+        """Let unmatched rows leave, drop what is dead, write what is new. Returns the bounds as held."""
+        held = self.rules.held(self.batch.new, self.ledger.debts)
+        for side in (0, 1):
+            dead = self.rules.dead_below(self.spec.within, side, held)
+            kept = []
+            for block in self.ledger.blocks[side]:
+                if block.low < dead and not self.ledger.owing(side, block.number):
+                    self._release(side, block, dead)
+                    if block.high < dead:
+                        self._expire(side, block)
+                        continue
+                    if not block.run:
+                        self._shrink(side, block, dead)
+                self.house.write(side, block)
+                kept.append(block)
+            self.ledger.blocks[side] = kept
+        return held
+
+    def _release(self, side: int, block: Block, dead: int) -> None:
+        """Unmatched rows for which no partner can come leave."""
+        marks = self.marks[side]
+        if marks is None or dead <= block.closed or block.high < block.closed:
+            return
+        loaded = self.house.load(side, block)
+        times = ints(loaded.table, TIME)
+        found = marks.of(block)
+        if loaded.places is not None:
+            found = found[loaded.places]
+        alone = (times >= block.closed) & (times < dead) & ~found
+        if alone.any():
+            self.results.add(self.joiner.padded(side, loaded.table.filter(pa.array(alone))))
+        block.closed = dead
+
+    def _expire(self, side: int, block: Block) -> None:
+        self.stats.expired_blocks += 1
+        self.house.drop(side, block)
+        marks = self.marks[side]
+        if marks is not None:
+            marks.forget(block)
+
+    def _shrink(self, side: int, block: Block, dead: int) -> None:
+        """Leave out of a block in memory what is dead already: such rows are never stored."""
+        table = self.house.load(side, block).table
+        times = ints(table, TIME)
+        alive = times >= dead
+        marks = self.marks[side]
+        if marks is not None:
+            marks.keep(block, alive)
+        table = table.filter(pa.array(alive))
+        self.house.memory[side][block.number] = Loaded(table)
+        block.rows, block.bytes, block.low = table.num_rows, table.nbytes, int(times[alive].min())
+        block.present = present_in(table)

@@ -1,0 +1,160 @@
+"""Joins in the kernel executor: the engine's own programs on stand-ins for the inputs, in one group of all buckets.
+
+A join with ``memory`` writes blocks into a folder of its own, and nothing but its ledger lasts from batch to batch.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from slackwater.engine.operators import bounded_join as join_spill
+from slackwater.engine.operators.join import JoinProgram
+from slackwater.engine.operators.ledgers import holds_of
+from slackwater.engine.operators.program import Arrival
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.deliver import Delivery, relation
+from slackwater.engine.plan import plan as plans
+from slackwater.engine.store.manifest import Run
+from slackwater.kernels.buckets import BUCKETS, bucket_of
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.names import BUCKET, ROWS, TIME, key
+from slackwater.model.node import Aggregate, Join, Node, Source
+from slackwater.model.schema import Field, Named
+from slackwater.model.time import TimeColumn
+from slackwater.semantics.frontier import Points, frontier
+from slackwater.testing.executors.kernel_tables import PLACE, plain, query, ticks_of
+from slackwater.testing.executors.program_machine import ProgramMachine
+
+
+class _Collected(Delivery):
+    """Results, in place of messages and files."""
+
+    def __init__(self, batch: Batch):
+        super().__init__(batch, "")
+        self.tables: list[pa.Table] = []
+
+    def send(self, path: plans.Path, table: pa.Table) -> None:
+        self.tables.append(table)
+
+
+class KernelJoin:
+    """A join, batch by batch. ``hold`` is what it may promise of its inputs while rows are owed."""
+
+    def __init__(self, node: Join):
+        self.children = node.inputs
+        self.node = _stand_in(node)
+        self.plan = plans.build([plans.Output("out", self.node)], ansi=True, zone="UTC")
+        (self.operator,) = self.plan.operators
+        self.hold: tuple[int, ...] | None = None
+        self._folder: Path | None = None
+        self._ledger: str | None = None
+        self._runs: list[Run] = []
+        self._batches = 0
+        self._machine = ProgramMachine(
+            self.operator, make=lambda op: JoinProgram(op, (0, BUCKETS), self._batch((), None))
+        )
+
+    def step(
+        self, inputs: Sequence[pa.Table], old: Sequence[int], new: Sequence[int], now: int | None
+    ) -> pa.Table:
+        """The results of a batch, in the user's columns."""
+        new_rows = [self._keyed(i, table) for i, table in enumerate(inputs)]
+        # Each input in two tables, as from two tasks, in the wrong order.
+        halves = [[t.slice(t.num_rows // 2), t.slice(0, t.num_rows // 2)] for t in new_rows]
+        arrivals = [Arrival(*a) for a in zip(halves, old, new, strict=True)]
+        self._batches += 1
+        if self.node.memory is None:
+            found = self._machine.pieces(arrivals)
+        else:
+            found = self._spilled(arrivals, now)
+        raw = arrow_schema(self.node.raw_fields)
+        rows = pa.concat_tables(
+            [raw.empty_table(), *(t.select(raw.names).cast(raw) for t in found)]
+        )
+        sql = relation((plans.finishing(self.node),), f"SELECT * FROM {ROWS}")
+        return sql_to_arrow(connect(), sql, {ROWS: rows}).cast(arrow_schema(self.node.schema))
+
+    def _spilled(self, arrivals: list[Arrival], now: int | None) -> list[pa.Table]:
+        batch = self._batch([a.old for a in arrivals], now)
+        delivery = _Collected(batch)
+        done = join_spill.advance(batch, self.operator, arrivals, 0, (0, BUCKETS), delivery)
+        self._ledger = json.dumps(done["ledger"])
+        self._runs = [Run.from_json(r) for r in done["runs"]]
+        self.hold = holds_of(batch, {self.operator.id: [done["hold"]]})[self.operator.id]
+        return delivery.tables
+
+    def _batch(self, old: Sequence[int], now: int | None) -> Batch:
+        names = [self.plan.name_of(c) for c in self.node.inputs]
+        bounds = {n: {on: b} for n, on, b in zip(names, self.node.on, old, strict=False)}
+        id = self.operator.id
+        if self.node.memory is not None and self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="slackwater-join-"))
+            (self._folder / "runs").mkdir()
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return Batch(
+            self.plan, self._batches, 1, 1, now, frozenset(), False, {}, bounds, {id: [self._runs]},
+            str(self._folder), {},
+            ledgers={} if self._ledger is None else {id: [json.loads(self._ledger)]},
+            holds={} if self.hold is None else {id: list(self.hold)},
+        )  # fmt: skip
+
+    def _keyed(self, i: int, table: pa.Table) -> pa.Table:
+        keys = self.node.keys[i]
+        items = [f"{ticks_of(self.children[i], self.node.on[i])} AS {TIME}"]
+        items += [f"{k.expr.duck} AS {key(n)}" for n, k in enumerate(keys)]
+        found = query(f"SELECT *, {', '.join(items)} FROM t ORDER BY {PLACE}", table)
+        names = [key(n) for n in range(len(keys))]
+        buckets = bucket_of([found[c] for c in names], rows=found.num_rows)
+        return found.append_column(BUCKET, pa.array(buckets, pa.int16()))
+
+
+def holds_now(joins: Mapping[int, KernelJoin]) -> dict[int, tuple[int, ...]]:
+    """What joins, given by id, may promise of their inputs."""
+    return {n: j.hold for n, j in joins.items() if j.hold is not None}
+
+
+def frontier_at(
+    node: Aggregate,
+    nodes: Sequence[Node],
+    bounds: Sequence[Mapping[str, int]],
+    holds: Mapping[int, Sequence[int]],
+) -> Points:
+    """The frontier of an aggregate's input over the times of its windows; bounds go with ``nodes``."""
+    place = {id(n): i for i, n in enumerate(nodes)}
+    return frontier(
+        node.child,
+        [w.on for w in node.windows],
+        lambda n, c: bounds[place[id(n)]][c],
+        lambda n: holds.get(id(n)),
+    )
+
+
+def _stand_in(node: Join) -> Join:
+    """The join over sources in place of its inputs, and with integers for times."""
+    return replace(
+        node,
+        schema=_fields(node),
+        inputs=tuple(
+            Source(_fields(c), (TimeColumn(on, "long", None),), f"input {i}")
+            for i, (c, on) in enumerate(zip(node.inputs, node.on, strict=True))
+        ),
+        keys=tuple(tuple(_plain(k) for k in keys) for keys in node.keys),
+        outputs=tuple(_plain(o) for o in node.outputs),
+    )
+
+
+def _fields(node: Node) -> tuple[Field, ...]:
+    return tuple(replace(f, type=plain(f.type)) for f in node.schema)
+
+
+def _plain(named: Named) -> Named:
+    return replace(named, expr=replace(named.expr, type=plain(named.expr.type)))

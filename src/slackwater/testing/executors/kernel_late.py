@@ -1,0 +1,113 @@
+"""Late rows on the kernels: who is late, by how much, and how many windows it missed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.lowlevel.punctuation import column_origin
+from slackwater.kernels.types import arrow_type
+from slackwater.kernels.windows.group_close import is_closed
+from slackwater.model.node import Aggregate, Node, Source
+from slackwater.model.schema import Expr
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.bounds import START
+from slackwater.semantics.lateness import enters, late_by, late_row_error, reason, window_readers
+from slackwater.semantics.local_time import instant_of
+from slackwater.semantics.pattern_rules import closing, plain_column
+from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.progress import SourceState, guard_limit
+from slackwater.semantics.settings import Settings
+from slackwater.semantics.window_ids import wid_range
+from slackwater.semantics.windows import missed
+from slackwater.testing.executors.kernel_tables import plain
+
+Row = dict[str, Any]
+
+
+class LateJudge:
+    """The part of `KernelMachine` that judges rows; the rest of it holds what this needs."""
+
+    outputs: Mapping[str, Node]
+    nodes: Sequence[Node]
+    settings: Mapping[str, Sequence[Settings]]
+    states: dict[str, SourceState]
+    before: Sequence[Mapping[str, int]]
+    said: Sequence[Patterns]
+
+    def _judge(
+        self, source: Source, rows: Sequence[Row], now: int | None
+    ) -> tuple[list[Row], list[frozenset[str]]]:
+        """The late rows, and for every row the columns on which it is kept out."""
+        late, outs = [], []
+        for row in rows:
+            first = True
+            out = []
+            for s in self.settings[source.name]:
+                bound, limit = self.states[source.name].bounds[s.column], guard_limit(s, now)
+                time = row.get(s.column)
+                why = reason(time, bound, limit, side=s.future == "side")
+                broken = [p for p in self.states[source.name].patterns if p.matches(row)]
+                if why is None and broken:
+                    why, bound = "late", START
+                if why == "late":
+                    bound = max([bound, *limits(broken, s.column)])
+                if why is None:
+                    continue
+                if why == "late" and source.late == "raise":
+                    raise late_row_error(source.name, s.column, row, bound)
+                if not enters(why, source.late):
+                    out.append(s.column)
+                if first:
+                    first = False
+                    late.append(
+                        {
+                            **row,
+                            "_late_reason": why,
+                            "_late_by": None
+                            if why == "late" and bound <= START
+                            else late_by(time, bound, limit, why),
+                            "_late_bound": None if bound <= START else _instant(s, bound),
+                            "_late_windows": self._missed(source, s.column, row),
+                        }
+                    )
+            outs.append(frozenset(out))
+        return late, outs
+
+    def _missed(self, source: Source, column: str, row: Row) -> int:
+        time = row.get(column)
+        if time is None:
+            return 0
+        total = 0
+        for node, moved in window_readers(list(self.outputs.values()), source, column):
+            child = next(i for i, n in enumerate(self.nodes) if n is node.child)
+            bound = self.before[child][node.window.on]
+            ticks = np.array([time + moved], np.int64)
+            count = int(missed(ticks, bound, node.window)[0])
+            if isinstance(node.window, TimeWindow) and self.said[child]:
+                found = closing(node, self.said[child], bound)
+                wids = np.arange(*wid_range(time + moved, node.window), dtype=np.int64)
+                keys = [_column(source, row, node, k.expr, len(wids)) for k in node.keys]
+                count = int(is_closed(node.window, found, keys, wids).sum())
+            total += count
+        return total
+
+
+def _instant(s: Settings, bound: int) -> int:
+    return bound if s.zone is None else instant_of(bound, s.zone)
+
+
+def limits(patterns: Sequence[Pattern], column: str) -> list[int]:
+    """Ends of the tests "``column`` below v"."""
+    tests = [p.test(column) for p in patterns]
+    return [t.limit for t in tests if t is not None and isinstance(t.limit, int)]
+
+
+def _column(source: Source, row: Row, node: Aggregate, key: Expr, count: int) -> pa.ChunkedArray:
+    """A late row's group column as often as asked; null where it is not just a column of the source."""
+    name = column_origin(node.child, plain_column(key) or "", source)
+    values = [None if name is None else row.get(name)] * count
+    return pa.chunked_array([pa.array(values, arrow_type(plain(key.type)))])

@@ -1,0 +1,336 @@
+"""Transcripts on the kernels: columns, incremental state, the semantics layer's bounds; no Spark.
+
+Times are int64 here, timestamps as microseconds. One task, one group of buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.operators.program import Arrival
+from slackwater.engine.plan.plan import Operator
+from slackwater.errors import AnalysisError, LateRowError
+from slackwater.kernels.column_engine import quote
+from slackwater.kernels.rows import dedup, sort
+from slackwater.kernels.windows import adaptive, joint
+from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows.by_tuple import hidden
+from slackwater.kernels.windows.counting import counted_rows, counted_select
+from slackwater.kernels.windows.partials_step import AggregateSpec, partial_select
+from slackwater.kernels.windows.pattern_match import matching
+from slackwater.model.aggregate import Primitive
+from slackwater.model.names import TIME
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Filter,
+    Join,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.schema import Field
+from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
+from slackwater.semantics.bounds import propagate, topological
+from slackwater.semantics.frontier import Points
+from slackwater.semantics.lateness import (
+    dedup_frontier,
+    dedup_memory,
+)
+from slackwater.semantics.pattern_rules import propagate_patterns
+from slackwater.semantics.patterns import Patterns
+from slackwater.semantics.progress import advance, initial_state, resolve_source
+from slackwater.semantics.window_ids import last_complete
+from slackwater.semantics.windows import TimePlan, extents, keeps_rows, needs_rows, plan_of
+from slackwater.testing.executors.kernel_join import KernelJoin, frontier_at, holds_now
+from slackwater.testing.executors.kernel_late import LateJudge
+from slackwater.testing.executors.kernel_tables import (
+    PLACE,
+    cast,
+    entering,
+    flag,
+    numbered,
+    plain,
+    query,
+    ticks_of,
+    timed,
+    to_rows,
+    to_table,
+    united,
+)
+from slackwater.testing.executors.program_machine import ProgramMachine
+from slackwater.testing.executors.summaries import is_punctuation, summarize
+from slackwater.testing.transcripts.script import Observed, Transcript
+
+Row = dict[str, Any]
+Plan = TimePlan
+
+
+def kernels(plan: Plan) -> Callable[[Transcript], list[Observed]]:
+    """The executor that runs aggregates by the given plan."""
+
+    def execute(transcript: Transcript) -> list[Observed]:
+        machine = KernelMachine({n: o.node for n, o in transcript.outputs.items()}, plan)
+        seen: list[Observed] = []
+        for step in transcript.batches:
+            try:
+                seen.append(machine.step(step.rows, step.now, step.end))
+            except LateRowError as e:
+                return [*seen, Observed({}, {}, {}, e.condition)]
+        return seen
+
+    return execute
+
+
+class KernelMachine(LateJudge):
+    """A query on the kernels, batch by batch.
+
+    Tables carry the place of a row in the batch (``_i``) and, for each time column ``t``, whether the
+    row is kept out of the operators that progress on it (``_out:t``).
+    """
+
+    def __init__(self, outputs: Mapping[str, Node], plan: Plan):
+        self.outputs = outputs
+        self.plan: Plan = plan
+        self.nodes = topological(list(outputs.values()))
+        self.sources = {n.name: n for n in self.nodes if isinstance(n, Source)}
+        self.settings = {n: resolve_source(s) for n, s in self.sources.items()}
+        self.states = {n: initial_state(s) for n, s in self.sources.items()}
+        self.kept: dict[int, pa.Table] = {}
+        self.programs: dict[int, ProgramMachine] = {}
+        self.joins = {id(n): KernelJoin(n) for n in self.nodes if isinstance(n, Join)}
+        self.held: dict[int, tuple[int, ...]] = {}
+        self.before = propagate(self.nodes, {n: s.bounds for n, s in self.states.items()})
+        # Patterns of every node before and after the batch that is running.
+        self.groupwise = any(s.patterns for found in self.settings.values() for s in found)
+        self.said: list[Patterns] = [() for _ in self.nodes]
+        self.says: list[Patterns] = self.said
+        for node in self.nodes:
+            if isinstance(node, Aggregate) and node.emit_empty:
+                raise AnalysisError(
+                    "NOT_IN_KERNELS", "emit_empty is not the kernels' work", hint="use the oracle"
+                )
+
+    def step(
+        self, rows: Mapping[str, Sequence[Row]], now: int | None, end: frozenset[str]
+    ) -> Observed:
+        """One batch: all rows, then the new bounds, through the whole plan."""
+        late: dict[str, list[Row]] = {}
+        tables: dict[int, pa.Table] = {}
+        states = {}
+        for name, source in self.sources.items():
+            settings, state = self.settings[name], self.states[name]
+            batch = list(rows.get(name, ()))
+            summary = summarize(source, settings, state, batch, now)
+            states[name] = advance(source, settings, state, summary, now, ended=name in end)
+            data = [r for r in batch if not is_punctuation(r, settings)]
+            late[name], outs = self._judge(source, data, now)
+            for node in self.nodes:
+                if isinstance(node, Source) and node.name == name:
+                    tables[id(node)] = to_table(node, data, outs)
+        after = self._propagated({n: s.bounds for n, s in states.items()})
+        said = {n: s.patterns for n, s in states.items()}
+        self.says = propagate_patterns(self.nodes, after, said)
+        for node in self.nodes:
+            if isinstance(node, Late):
+                tables[id(node)] = to_table(node, late[node.source.name], None)
+            elif isinstance(node, Join):
+                done = self._join(node, [tables[id(c)] for c in node.children], after, now)
+                tables[id(node)] = done
+                if node.memory is not None:  # what it owes holds back what it promises
+                    after = self._propagated({n: s.bounds for n, s in states.items()})
+            elif not isinstance(node, Source):
+                inputs = [tables[id(c)] for c in node.children]
+                tables[id(node)] = self._run(node, inputs, after)
+        found = {
+            name: to_rows(
+                node,
+                entering(tables[id(node)], node.times[0].name) if node.times else tables[id(node)],
+            )
+            for name, node in self.outputs.items()
+        }
+        self.states, self.before, self.said = states, after, self.says
+        self.held = holds_now(self.joins)
+        return Observed(found, late, {n: s.bounds for n, s in states.items()})
+
+    def _propagated(self, sources: Mapping[str, Mapping[str, int]]) -> list[dict[str, int]]:
+        holds = [
+            (i, self.joins[id(n)].hold) for i, n in enumerate(self.nodes) if id(n) in self.joins
+        ]
+        return propagate(self.nodes, sources, {i: hold for i, hold in holds if hold is not None})
+
+    def _join(
+        self,
+        node: Join,
+        inputs: list[pa.Table],
+        after: Sequence[Mapping[str, int]],
+        now: int | None,
+    ) -> pa.Table:
+        below = [
+            (next(i for i, n in enumerate(self.nodes) if n is c), on)
+            for c, on in zip(node.inputs, node.on, strict=True)
+        ]
+        old = [self.before[i][on] for i, on in below]
+        new = [after[i][on] for i, on in below]
+        rows = [entering(t, on) for t, on in zip(inputs, node.on, strict=True)]
+        found = self.joins[id(node)].step(rows, old, new, now)
+        for t in node.times:
+            nobody = pa.array([False] * found.num_rows, pa.bool_())
+            found = found.append_column(f"_out:{t.name}", nobody)
+        return numbered(found)
+
+    def _run(
+        self,
+        node: Node,
+        inputs: list[pa.Table],
+        after: Sequence[Mapping[str, int]],
+    ) -> pa.Table:
+        if isinstance(node, Filter):
+            sql = f"SELECT * FROM t WHERE {node.condition.duck} ORDER BY {PLACE}"
+            return numbered(query(sql, inputs[0]))
+        if isinstance(node, Project):
+            items = [f"{cast(c.expr)} AS {quote(c.name)}" for c in node.columns]
+            items += [f"{flag(old)} AS {flag(out)}" for out, old, _ in node.origins]
+            return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY {PLACE}", inputs[0]))
+        if isinstance(node, Union):
+            return numbered(united(node, inputs))
+        child = next(i for i, n in enumerate(self.nodes) if n is node.children[0])
+        if isinstance(node, Aggregate):
+            on = node.window.on
+            bounds = (self.before[child][on], after[child][on])
+            return self._aggregate(node, inputs[0], *bounds, child, after)
+        if isinstance(node, Dedup):
+            usable = [p for p in self.said[child] if set(p.columns) <= set(node.subset)]
+            return self._dedup(node, inputs[0], self.before[child][node.on], tuple(usable))
+        assert isinstance(node, Sort)
+        return self._sort(node, inputs[0], self.before[child][node.on], after[child][node.on])
+
+    def _aggregate(
+        self,
+        node: Aggregate,
+        table: pa.Table,
+        old: int,
+        new: int,
+        child: int,
+        after: Sequence[Mapping[str, int]],
+    ) -> pa.Table:
+        keys = tuple(Field(k.name, plain(k.expr.type)) for k in node.keys)
+        primitives = tuple(replace(p, type=plain(p.type)) for p in node.primitives)
+        by_program = not isinstance(node.window, TimeWindow) or self.groupwise
+        if by_program or (keeps_rows(self.plan) and keys):
+            more = (self.said[child], self.says[child], self._frontiers(node, after))
+            return self._by_program(node, keys, primitives, table, (old, new, *more))
+        assert isinstance(node.window, TimeWindow)
+        plan = "panes" if keeps_rows(self.plan) else self.plan
+        spec = AggregateSpec(keys, node.window, primitives, plan, True)
+        sql = aggregate.partial_select(
+            spec, [str(k.expr.duck) for k in node.keys], ticks_of(node.child, node.window.on), "t"
+        )
+        fresh = aggregate.partials(query(sql, entering(table, node.window.on)), spec)
+        closed, close_to = last_complete(old, node.window), last_complete(new, node.window)
+        stored = self.kept.get(id(node), aggregate.partials_schema(spec).empty_table())
+        done = aggregate.step(spec, fresh, stored, closed, close_to)
+        stored = aggregate.merge_partials(spec, [stored, done.keep])
+        first = aggregate.needed(spec, max(closed, close_to))
+        self.kept[id(node)] = stored.filter(pc.greater_equal(stored["_pane"], first))
+        return self._presented(node, done.output)
+
+    def _by_program(
+        self,
+        node: Aggregate,
+        keys: tuple[Field, ...],
+        primitives: tuple[Primitive, ...],
+        table: pa.Table,
+        progress: tuple[int, int, Patterns, Patterns, tuple[Points, Points]],
+    ) -> pa.Table:
+        """A type of window with a program of its own; ``progress`` is the end of an `Arrival`."""
+        w = node.window
+        extra = hidden(w) if isinstance(w, ByTuple) else ()
+        spec = AggregateSpec(
+            keys,
+            w,
+            primitives,
+            plan_of(w, "panes" if self.groupwise and keeps_rows(self.plan) else self.plan),
+            True,
+            extra,
+        )
+        if id(node) not in self.programs:
+            fields = tuple(replace(f, type=plain(f.type)) for f in node.schema)
+            operator = Operator("", replace(node, schema=fields, primitives=primitives), 1, spec)
+            self.programs[id(node)] = ProgramMachine(operator)
+        texts, ticks = [str(k.expr.duck) for k in node.keys], ticks_of(node.child, w.on)
+        rows = entering(table, w.on)
+        if isinstance(w, JointWindow):
+            ends = [ticks_of(node.child, one.on) for one in w.windows]
+            fresh = aggregate.partials(
+                query(joint.partial_select(spec, texts, ends, "t"), rows), spec
+            )
+        elif needs_rows(w):
+            fresh = counted_rows(query(counted_select(spec, texts, ticks, "t"), rows), spec)
+        elif keeps_rows(spec.plan):
+            fresh = adaptive.rows(query(adaptive.rows_select(spec, texts, ticks, "t"), rows), spec)
+        else:
+            fresh = aggregate.partials(query(partial_select(spec, texts, ticks, "t"), rows), spec)
+        # Two halves, as from two tasks, in the wrong order.
+        half = fresh.num_rows // 2
+        halves = [fresh.slice(half), fresh.slice(0, half)]
+        output = self.programs[id(node)].step([Arrival(halves, *progress)])
+        items = [quote(k.name) for k in node.keys]
+        items += [] if isinstance(w, SessionWindow | JointWindow) else [quote("wid")]
+        for time in node.times:
+            items += [quote(time.name), f"false AS {flag(time.name)}"]
+        items += [f"{cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
+        return numbered(query(f"SELECT {', '.join(items)} FROM t", output))
+
+    def _frontiers(
+        self, node: Aggregate, after: Sequence[Mapping[str, int]]
+    ) -> tuple[Points, Points]:
+        """Points before and after, for a group-by on several times."""
+        if not isinstance(node.window, JointWindow):
+            return (), ()
+        old = frontier_at(node, self.nodes, self.before, self.held)
+        return old, frontier_at(node, self.nodes, after, holds_now(self.joins))
+
+    def _presented(self, node: Aggregate, output: pa.Table) -> pa.Table:
+        """The output with the user's columns, computed from the primitives."""
+        names = {f"_k{i}": k.name for i, k in enumerate(node.keys)}
+        names |= {p.name: p.column for p in node.primitives}
+        output = output.rename_columns([names.get(c, c) for c in output.column_names])
+        wids = output["_wid"].combine_chunks()
+        starts, ends = extents(wids.to_numpy(), node.window)
+        window = pa.StructArray.from_arrays([pa.array(starts), pa.array(ends)], ["start", "end"])
+        output = output.append_column("_window", window)
+        items = [f"{quote(k.name)}" for k in node.keys]
+        items += ['_wid AS "wid"', '_window AS "window"', f"false AS {flag('window')}"]
+        items += [f"{cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
+        return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY _wid", output))
+
+    def _dedup(self, node: Dedup, table: pa.Table, old: int, usable: Patterns) -> pa.Table:
+        rows = timed(node.child, entering(table, node.on), node.on)
+        if usable and rows.num_rows:
+            rows = rows.filter(pa.array(~matching(usable, rows, node.on)[0]))
+        empty = rows.schema.empty_table().select([*node.subset, TIME])
+        stored = self.kept.get(id(node), empty)
+        done = dedup.step(
+            rows, stored, node.subset, within=node.within, frontier=dedup_frontier(old, node)
+        )
+        stored = pa.concat_tables([stored, done.state.select(stored.column_names)])
+        # The kernel must not need more than the semantics layer says.
+        self.kept[id(node)] = stored.filter(pc.greater_equal(stored[TIME], dedup_memory(old, node)))
+        return numbered(done.kept.drop_columns([TIME]))
+
+    def _sort(self, node: Sort, table: pa.Table, old: int, new: int) -> pa.Table:
+        rows = timed(node.child, entering(table, node.on), node.on)
+        stored = self.kept.get(id(node), rows.schema.empty_table())
+        done = sort.step(rows, stored, old, new)
+        stored = pa.concat_tables([stored, done.keep])
+        self.kept[id(node)] = stored.filter(pc.greater_equal(stored[TIME], max(old, new)))
+        return numbered(done.ordered.drop_columns([TIME]))

@@ -1,0 +1,368 @@
+"""Transcripts on Spark, through the public surface: real micro-batches, real checkpoints.
+
+Each step's rows are one file per stream, so that a step is one micro-batch; the clock and the ends of
+streams are scripted. A ``crash`` step stops the query and starts it again on its checkpoint, with another
+number of partition groups; the parameter ``crash`` makes it fail at a failpoint in the middle of a batch.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import slackwater as sw
+from slackwater.engine.clock import ManualClock
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.errors import SlackwaterError
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.node import Source
+from slackwater.sources.replay import replay, write_batch
+from slackwater.surface.stream import Stream
+from slackwater.testing.custom_windows import CUSTOM
+from slackwater.testing.transcripts.conditions import CONDITIONS
+from slackwater.testing.transcripts.join import input_of
+from slackwater.testing.transcripts.script import Observed, Step, Transcript
+from slackwater.testing.transcripts.windows import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CRASH_POINTS = (
+    "intent.before", "intent.after", "job.after", "manifest.before", "manifest.after",
+    "publish.after", "published.after",
+)  # fmt: skip
+
+ZONE = "spark.sql.session.timeZone"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def spark_executor(
+    spark: SparkSession,
+    *,
+    splits: bool = False,
+    groups: Sequence[int] = (2, 3, 1),
+    plan: str = "auto",
+    crash: str | None = None,
+    check: Callable[[dict[str, Any]], None] | None = None,
+) -> Callable[[Transcript], list[Observed]]:
+    """The executor on a session.
+
+    ``splits`` reads files in the tasks instead of as rows; ``groups`` are the numbers of partition
+    groups, one after each crash; ``plan`` is the option ``windowPlan``; ``crash`` names a failpoint of the
+    driver, at which the batch in the middle fails; ``check`` gets every progress record.
+    """
+
+    def execute(transcript: Transcript) -> list[Observed]:
+        before = str(spark.conf.get(ZONE))
+        spark.conf.set(ZONE, transcript.text.get("zone", "UTC"))
+        try:
+            with tempfile.TemporaryDirectory(prefix="slackwater-transcript-") as folder:
+                run = _SparkRun(spark, transcript, Path(folder), splits, plan, crash, check)
+                return run.run(groups)
+        finally:
+            spark.conf.set(ZONE, before)
+
+    return execute
+
+
+class _SparkRun:
+    """One run of a transcript, over one or several starts of its query."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        transcript: Transcript,
+        folder: Path,
+        splits: bool,
+        plan: str,
+        crash: str | None,
+        check: Callable[[dict[str, Any]], None] | None,
+    ):
+        self.spark = spark
+        self.transcript = transcript
+        self.folder = folder
+        self.splits = splits
+        self.plan = plan
+        self.crash = crash
+        self.check = check
+        self.checkpoint = str(folder / "checkpoint")
+        self.rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self.bounds: dict[int, dict[str, dict[str, int]]] = {}
+        self.records: dict[int, dict[str, Any]] = {}
+
+    def run(self, groups: Sequence[int]) -> list[Observed]:
+        lives = [
+            list(steps)
+            for crash, steps in groupby(self.transcript.steps, key=lambda s: s.crash)
+            if not crash
+        ]
+        inputs = {n: self._input(s) for n, s in self.transcript.sources.items()}
+        done = 0
+        for life, steps in enumerate(lives):
+            for offset, step in enumerate(steps):
+                self._write(step, done + offset)
+            done += len(steps)
+            try:
+                if self.crash is not None and life == len(lives) - 1:
+                    self._crash(inputs, groups[life % len(groups)], len(steps) // 2 + 1)
+                    life += 1
+                self._start(inputs, groups[life % len(groups)])
+            except SlackwaterError as e:
+                failed = max(self.bounds, default=-1) + 1
+                return [*self._observed(failed), Observed({}, {}, {}, e.condition)]
+        return self._observed(done)
+
+    def _crash(self, inputs: Mapping[str, Any], groups: int, batch: int) -> None:
+        """Run until the failpoint of the ``batch``-th batch from here."""
+        failpoints.reset()
+        os.environ[failpoints.ENV] = f"{self.crash}=raise@{batch}"
+        try:
+            self._start(inputs, groups)
+        except failpoints.InjectedFailure:
+            return
+        finally:
+            del os.environ[failpoints.ENV]
+        raise AssertionError(f"failpoint {self.crash} was not hit {batch} times")
+
+    def _input(self, source: Source) -> Any:
+        ddl = ", ".join(f"`{f.name}` {f.type}" for f in source.schema)
+        folder = str(self.folder / source.name)
+        return replay(self.spark, [], ddl, directory=folder, splits=self.splits)
+
+    def _write(self, step: Step, number: int) -> None:
+        """The step's rows, one file per stream, also where there are none."""
+        for name, source in self.transcript.sources.items():
+            schema = arrow_schema(source.schema)
+            rows = step.rows.get(name, [])
+            columns = [_array([r.get(f.name) for r in rows], f.type) for f in schema]
+            table = pa.table(columns, schema=schema)
+            (target,) = (self.folder / name).iterdir()
+            struct = self._struct(source)
+            write_batch(table, struct, target, number)
+
+    def _struct(self, source: Source) -> Any:
+        from pyspark.sql.types import StructType
+
+        return StructType.fromDDL(", ".join(f"`{f.name}` {f.type}" for f in source.schema))
+
+    def _start(self, inputs: Mapping[str, Any], groups: int) -> None:
+        text = self.transcript.text
+        streams = {
+            name: self._stream(source, inputs[name], text["streams"][name])
+            for name, source in self.transcript.sources.items()
+        }
+        queries = text["query"] if isinstance(text["query"], Mapping) else {"out": text["query"]}
+        builder = _Surface(streams, queries)
+        clock = self._clock()
+        named = {f"out_{n}": builder.named(n) for n in queries}
+        named |= {f"late_{n}": streams[n].late for n in self._shown_late()}
+        writers = [
+            s.writeStream.queryName(n)._foreach_table(self._collector(n)).clock(clock)
+            for n, s in named.items()
+        ]
+        query = sw.start(
+            writers,
+            checkpointLocation=self.checkpoint,
+            trigger={"availableNow": True},
+            options={"partitionGroups": groups, "windowPlan": self.plan},
+        )
+        try:
+            query.awaitTermination()
+        finally:
+            for record in query.recentProgress if self.check is not None else ():
+                self.check(record)  # type: ignore[misc]
+
+    def _shown_late(self) -> list[str]:
+        """Streams whose late rows the transcript looks at. Counting needs no rows, and a source whose late
+        rows nobody reads takes another, faster way through the engine: both ways must be tested.
+        """
+        shown = {
+            n for s in self.transcript.batches for n, v in s.expect_late.items()
+            if not isinstance(v, int)
+        }  # fmt: skip
+        return [n for n, s in self.transcript.sources.items() if n in shown or len(s.times) > 1]
+
+    def _late(self, name: str, batch: int) -> list[dict[str, Any]]:
+        if name in self._shown_late():
+            return self.rows.get((f"late_{name}", batch), [])
+        source = self.transcript.sources[name]
+        total = 0
+        for time, policy in zip(source.times, source.policies, strict=True):
+            for kind in ("totalLate", "nullTime", *(["future"] if policy.future == "side" else [])):
+                for at, sign in ((batch, 1), (batch - 1, -1)):
+                    shown = self.records.get(at, {}).get("streams", {}).get(name)
+                    total += sign * shown[kind][time.name] if shown else 0
+        return [{}] * total
+
+    def _stream(self, source: Source, df: Any, spec: Mapping[str, Any]) -> Stream:
+        policies = {t.name: p for t, p in zip(source.times, source.policies, strict=True)}
+        return sw.stream(
+            df,
+            time=[t.name for t in source.times] if len(policies) > 1 else source.times[0].name,
+            name=source.name,
+            progress=policies if len(policies) > 1 else source.policies[0],
+            late=source.late,
+            order=list(source.order) or None,
+            partition=source.partition,
+            partitions=source.partitions,
+            timeUnit=spec.get("unit"),
+        )
+
+    def _clock(self) -> ManualClock:
+        batches = self.transcript.batches
+        now = batches[0].now
+        clock = ManualClock(now)
+        clock.script({i: s.now for i, s in enumerate(batches) if s.now is not None})
+        clock.end({i: s.end for i, s in enumerate(batches)})
+        return clock
+
+    def _collector(self, name: str) -> Callable[[pa.Table, int], None]:
+        def collect(table: pa.Table, batch: int) -> None:
+            manifest = manifests.read(Checkpoint(self.checkpoint), batch)
+            assert manifest is not None, "a batch is published only after its commit"
+            rows = [_plain(r) for r in table.to_pylist()]
+            self.rows[name, manifest.ordinal] = rows
+            self.bounds[manifest.ordinal] = manifest.bounds
+            self.records[manifest.ordinal] = manifest.progress
+
+        return collect
+
+    def _observed(self, count: int) -> list[Observed]:
+        return [
+            Observed(
+                {n: self.rows.get((f"out_{n}", i), []) for n in self.transcript.outputs},
+                {n: self._late(n, i) for n in self.transcript.sources},
+                self.bounds.get(i, {}),
+            )
+            for i in range(count)
+        ]
+
+
+class _Surface:
+    """Pipelines as calls of the public surface."""
+
+    def __init__(self, streams: Mapping[str, Stream], queries: Mapping[str, Any]):
+        self.streams = streams
+        self.queries = queries
+        self.built: dict[str, Stream] = {}
+
+    def named(self, name: str) -> Stream:
+        if name in self.streams:
+            return self.streams[name]
+        if name not in self.built:
+            self.built[name] = self.pipeline(self.queries[name])
+        return self.built[name]
+
+    def pipeline(self, steps: Any) -> Stream:
+        if isinstance(steps, str):
+            return self.named(steps)
+        stream: Any = None
+        for step in steps:
+            stream = self._step(step, stream)
+        assert isinstance(stream, Stream)
+        return stream
+
+    def _step(self, step: Mapping[str, Any], s: Any) -> Stream:
+        made: Any
+        if "from" in step:
+            made = self.named(step["from"])
+        elif "late" in step:
+            made = self.streams[step["late"]].late
+        elif "union" in step:
+            parts = [self.pipeline(p) for p in step["union"]]
+            parts = parts if s is None else [s, *parts]
+            made = parts[0]
+            for part in parts[1:]:
+                made = made.union(part)
+        elif "join" in step:
+            made = self._join(step)
+        elif "where" in step:
+            made = s.where(step["where"])
+        elif "select" in step:
+            made = s.select(*_named(step["select"]))
+        elif "dedup" in step:
+            spec = step["dedup"]
+            made = s.dropDuplicates(spec["subset"], within=spec.get("within"), on=spec.get("time"))
+        elif "sort" in step:
+            made = s.sort(step["sort"] if isinstance(step["sort"], str) else None)
+        else:
+            keys: list[Any] = list(_named(step.get("by", [])))
+            if "window" in step:
+                keys.append(_window(step["window"], bool(step.get("emit_empty", False))))
+            keys += [_window(w, False) for w in step.get("windows", [])]
+            made = s.groupBy(*keys).agg(*_named(step["agg"]))
+        assert isinstance(made, Stream)
+        return made
+
+    def _join(self, step: Mapping[str, Any]) -> Stream:
+        inputs = []
+        for spec in step["join"]:
+            stream = self.pipeline(input_of(spec))
+            named = isinstance(spec, Mapping) and "as" in spec
+            inputs.append(stream.alias(spec["as"]) if named else stream)
+        keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", [])]
+        where, memory = step.get("where"), step.get("memory")
+        if isinstance(where, Mapping):
+            where = CONDITIONS[where["function"]]
+        if "reach" in step:
+            return sw.joinAll(inputs, keys, step["reach"], where, memory)
+        within: Any = sw.band(**step["band"]) if "band" in step else step["tumbling"]
+        if "tumbling" in step:
+            spec = within if isinstance(within, Mapping) else {"range": within}
+            within = sw.window(spec["range"], origin=spec.get("origin"))
+        if len(inputs) > 2:
+            return sw.joinAll(inputs, keys, within, where, memory)
+        left, right = inputs
+        more = {k: step[k] for k in ("how", "times", "deadline") if k in step}
+        return left.join(right, keys, within, where=where, memory=memory, **more)
+
+
+def _window(w: Mapping[str, Any], empty: bool) -> Any:
+    """A window as a call of the public surface."""
+    on = w.get("time")
+    if "rows" in w:
+        return sw.rows(w["rows"], w.get("slide"), per=w.get("per"), at=w.get("at", "source"), on=on)
+    if "landmark" in w:
+        return sw.landmark(w["landmark"], w["origin"], on=on)
+    if "by_tuple" in w:
+        over = w.get("over", "arrival")
+        return sw.byTuple(w["by_tuple"], w.get("every", 1), over=over, on=on)
+    if "session" in w:
+        return sw.sessionWindow(w["session"], on=on)
+    if "custom" in w:
+        made = CUSTOM[w["custom"]]("")
+        return sw.customWindow(made.windows, made.extent, made.wids, name=made.name, on=on)
+    return sw.window(w["range"], w.get("slide"), origin=w.get("origin"), on=on, emitEmpty=empty)
+
+
+def _named(spec: Any) -> list[str]:
+    if isinstance(spec, Mapping):
+        return [n if t == n else f"{t} AS `{n}`" for n, t in spec.items()]
+    return [str(n) for n in listed(spec)]
+
+
+def _array(values: list[Any], type: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(type):
+        return pa.array(values, pa.int64()).cast(pa.timestamp("us")).cast(type)
+    if pa.types.is_map(type):
+        return pa.array([None if v is None else list(v.items()) for v in values], type)
+    return pa.array(values, type)
+
+
+def _plain(value: Any) -> Any:
+    """Rows with times as microseconds."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, dt.datetime):
+        value = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
+        return (value - _EPOCH) // dt.timedelta(microseconds=1)
+    return value

@@ -1,0 +1,102 @@
+"""Joins as operators of the oracle: rows of its inputs in, results and bounds out, by `oracle_join`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.join import Condition
+from slackwater.model.node import Join, raw_name
+from slackwater.semantics.limits import END, START
+from slackwater.testing.executors.kernel_tables import plain
+from slackwater.testing.oracle.expressions import compile_expression
+from slackwater.testing.oracle.join import JoinOracle, JoinRow, Result, first_partner, last_partner
+from slackwater.testing.oracle.types import Item, Row
+from slackwater.testing.oracle.windows import time_of
+
+
+class JoinNode:
+    """One join of a query; memory is no matter here."""
+
+    def __init__(self, node: Join):
+        self.node = node
+        self.oracle = JoinOracle(
+            node.within, node.how, self._holds if node.where else None, len(node.inputs)
+        )
+
+    def step(self, inputs: Sequence[Sequence[Item]], bounds: Sequence[int]) -> list[Row]:
+        """Results of a step: new rows of each input, then the inputs' new bounds."""
+        rows = [[self._row(i, item.row) for item in side] for i, side in enumerate(inputs)]
+        return [self._result(r) for r in self.oracle.step(rows, bounds)]
+
+    def _row(self, i: int, row: Row) -> JoinRow:
+        key = tuple(compile_expression(k.expr.sql)(row) for k in self.node.keys[i])
+        return JoinRow(time_of(row, self.node.on[i]), key, row)
+
+    def _result(self, rows: Result | Sequence[JoinRow]) -> Row:
+        raw: dict[str, Any] = {
+            raw_name(i, f.name): None if row is None else row.value[f.name]
+            for i, row in enumerate(rows)
+            for f in self.node.inputs[i].schema
+        }
+        return {o.name: compile_expression(o.expr.sql)(raw) for o in self.node.outputs}
+
+    def _holds(self, rows: Sequence[JoinRow]) -> bool:
+        where = self.node.where
+        assert where is not None
+        if isinstance(where, Condition):
+            # One pair at a time: which others stand beside it must not matter.
+            fields = [replace(f, type=plain(f.type)) for f in self.node.schema]
+            table = pa.Table.from_pylist([self._result(rows)], arrow_schema(fields))
+            args = [table.column(c).combine_chunks() for c in where.columns] or [table]
+            return next(iter(where.function(*args))) in (pa.scalar(True), True)
+        return compile_expression(where.sql)(self._result(rows)) is True
+
+    def bounds(self, bounds: Sequence[int]) -> dict[str, int]:
+        """What later results promise, by time column.
+
+        A later result has a row that is yet to come, at the earliest at its input's bound; or it is a row
+        that waits for such a partner in vain.
+        """
+        node = self.node
+        own = [self._own(i, bounds) for i in range(len(bounds))]
+        newest = [
+            max(b, *(self._first(i, j, b) for j in range(len(bounds)) if j != i))
+            for i, b in enumerate(bounds)
+            if b < END
+        ]
+        alone = {"inner": [], "left": own[:1], "right": own[1:], "full": own}[node.how]
+        if self._nothing_pairs():
+            newest = []
+        found = dict(zip(node.time_names, own, strict=True))
+        found = {t.name: found[t.name] for t in node.times if t.name in found}
+        found[node.times[0].name] = min([*newest, *alone, END])
+        found[node.times[-1].name] = min(own)
+        return found
+
+    def _own(self, i: int, bounds: Sequence[int]) -> int:
+        """The earliest time that input i has in a later result."""
+        if self._nothing_pairs():
+            return bounds[i]
+        others = [self._first(j, i, b) for j, b in enumerate(bounds) if j != i and b < END]
+        return min([bounds[i], *others, END])
+
+    def _first(self, i: int, j: int, bound: int) -> int:
+        """The earliest partner in input j of a row of input i that comes at its bound."""
+        if bound <= START:
+            return START
+        first = first_partner(self.node.within, i, j, bound)
+        return END if first is None else first
+
+    def _nothing_pairs(self) -> bool:
+        inputs = range(len(self.node.inputs))
+        return any(
+            last_partner(self.node.within, i, j, 0) is None
+            for i in inputs
+            for j in inputs
+            if i != j
+        )
