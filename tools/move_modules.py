@@ -80,6 +80,7 @@ def moves() -> dict[str, str]:
 
 
 MOVES = moves()
+NEW = set(MOVES.values())
 
 
 def path_of(module: str) -> Path:
@@ -120,11 +121,15 @@ def _from(node: ast.ImportFrom) -> list[str] | None:
 
     assert node.module is not None
     moved = [a for a in node.names if f"{node.module}.{a.name}" in MOVES]
-    rest = [a for a in node.names if a not in moved]
+    # A package may have the name of a module that moved into it.
+    new = [a for a in node.names if f"{node.module}.{a.name}" in NEW]
+    rest = [a for a in node.names if a not in moved and a not in new]
     module = MOVES.get(node.module, node.module)
-    if not moved and module == node.module:
+    if not moved and (module == node.module or not rest):
         return None
     out = [f"from {module} import {names(rest)}"] if rest else []
+    if new:
+        out.append(f"from {node.module} import {names(new)}")
     for a in moved:
         package, _, name = MOVES[f"{node.module}.{a.name}"].rpartition(".")
         bound = a.asname or a.name
@@ -167,13 +172,22 @@ def rewrite_imports() -> None:
             path.write_text(new)
 
 
+def _renamed(match: re.Match[str]) -> str:
+    module, rest = match.group(1), match.group(2) or ""
+    # The first words are a new package's already, as in an import that was rewritten.
+    if module + rest in NEW or (
+        not rest and match.string[: match.start()].rpartition("\n")[2].strip() == "from"
+    ):
+        return match.group()
+    return MOVES[module] + rest
+
+
 def rewrite_texts() -> None:
     """Dotted names and paths of moved modules in documents, comments and strings."""
-    dotted = {old: new for old, new in MOVES.items()}
     pattern = re.compile(
         r"\b("
-        + "|".join(re.escape(m) for m in sorted(dotted, key=len, reverse=True))
-        + r")\b(?!\.py)"
+        + "|".join(re.escape(m) for m in sorted(MOVES, key=len, reverse=True))
+        + r")\b(?!\.py)(\.[a-z_]+\b)?"
     )
     short = {
         m.removeprefix("slackwater.").replace(".", "/"): n.removeprefix("slackwater.").replace(
@@ -203,7 +217,7 @@ def rewrite_texts() -> None:
         if name in {"CHANGELOG.md"}:
             continue
         text = path.read_text()
-        new = pattern.sub(lambda m: dotted[m.group(1)], text)
+        new = pattern.sub(_renamed, text)
         new = paths.sub(lambda m: short[m.group(1)] + ".py", new)
         if new != text:
             path.write_text(new)
@@ -216,7 +230,7 @@ def dumped(text: str) -> str:
         def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
             return None
 
-        visit_Import = visit_ImportFrom
+        visit_Import = visit_ImportFrom  # noqa: N815
 
     return ast.dump(Drop().visit(ast.parse(text)))
 

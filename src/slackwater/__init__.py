@@ -58,7 +58,7 @@ _LAZY = {
     "readStream": "slackwater.sources.read_stream",
     "replay": "slackwater.sources.replay",
     "Stream": "slackwater.surface.stream",
-    "StreamingQuery": "slackwater.engine.handle",
+    "StreamingQuery": "slackwater.engine.driver.handle",
 }
 
 __all__ = [

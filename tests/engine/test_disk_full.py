@@ -130,7 +130,7 @@ def no_room(*_: Any, **__: Any) -> None:
 
 
 def test_what_could_not_be_written_whole_is_removed(tmp_path: Path, monkeypatch: Any):
-    monkeypatch.setattr("slackwater.engine.files.os.fsync", no_room)
+    monkeypatch.setattr("slackwater.engine.store.files.os.fsync", no_room)
     rows = pa.table({"_bucket": pa.array([1], pa.int16()), "t": [1]})
     writes: list[Callable[[], object]] = [
         lambda: write_replace(tmp_path / "a", b"12345"),

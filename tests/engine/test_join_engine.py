@@ -90,7 +90,7 @@ def table(rows: Rows) -> pa.Table:
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    monkeypatch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
+    monkeypatch.setattr("slackwater.kernels.joins.bounded.blocks.os.fsync", lambda fd: None)
     return Engine(tmp_path, monkeypatch)
 
 

@@ -23,7 +23,7 @@ HEAD = """# Faults
 named step or at random moments, started again on the same checkpoint with another number of partition groups, and
 run to its end. *Lost* and *twice* count result rows, over all outputs, against a brute-force computation over
 the same input; a verdict is `ok` only if the kill happened and both are 0. The steps are described in
-`src/slackwater/engine/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
+`src/slackwater/engine/store/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
 worker was killed and Spark tried its task again. `make test` kills the first scenario at every step, too.
 """
 COLUMNS = "| scenario | point | kills | lost | twice | verdict | run on |"

@@ -214,7 +214,7 @@ def test_two_drivers_in_two_processes(
 ) -> None:
     place = before_job.copy(tmp_path / "state")
     hold = (
-        "import sys; from slackwater.engine.checkpoint import Checkpoint\n"
+        "import sys; from slackwater.engine.store.checkpoint import Checkpoint\n"
         "Checkpoint(sys.argv[1]).acquire(); print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(

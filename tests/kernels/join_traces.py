@@ -256,5 +256,5 @@ def steady(batches=10, rows=40, keys=5, gap=1, quiet=0):
 def quick_files():
     """Blocks are not forced to the disk in the module that imports this."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
+        patch.setattr("slackwater.kernels.joins.bounded.blocks.os.fsync", lambda fd: None)
         yield

@@ -209,7 +209,7 @@ WRONG_RULES = [
 
 @pytest.fixture(autouse=True)
 def _quick_files(monkeypatch):
-    monkeypatch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
+    monkeypatch.setattr("slackwater.kernels.joins.bounded.blocks.os.fsync", lambda fd: None)
 
 
 @pytest.mark.spec("XJ-F11", "XJ-F12", "XJ-F18", "XJ-F38")

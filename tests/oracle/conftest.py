@@ -14,5 +14,5 @@ settings.load_profile("unhurried")
 @pytest.fixture(autouse=True, scope="module")
 def _quick_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.kernels.join_blocks.os.fsync", lambda fd: None)
+        patch.setattr("slackwater.kernels.joins.bounded.blocks.os.fsync", lambda fd: None)
         yield
