@@ -54,7 +54,7 @@ class RowEngine(Engine):
         query = Query(plan, inputs, sinks, 1, 1, ManualClock(None))
         loop = Loop(query, self.checkpoint, "query")
         loop.final = True
-        self.batches.append(["rows"])
+        self.batches.append({0: ["rows"]})
         from pyspark.sql import functions as F
 
         held = zip(given.fields, places(plan, inputs)[0], strict=True)

@@ -162,6 +162,7 @@ class QueryBuilder:
         if "union" in step:
             inputs = [self.pipeline(p) for p in step["union"]]
             inputs = inputs if node is None else [node, *inputs]
+            inputs = [_named_as(inputs[0], i) for i in inputs]
             return Union(inputs[0].schema, inputs[0].times, tuple(inputs))
         if "join" in step:
             if node is not None:
@@ -200,6 +201,13 @@ class QueryBuilder:
             None if within is None else parse_span(within, time, what="within", positive=False),
             time.name,
         )
+
+
+def _named_as(first: Node, node: Node) -> Node:
+    """The rows of ``node`` under the names of the first input of a union, which takes columns by position."""
+    names = [f.name for f in first.schema]
+    own = [f.name for f in node.schema]
+    return node if names == own else project(node, dict(zip(names, own, strict=True)))
 
 
 def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
