@@ -5,12 +5,14 @@ middle of a batch. Spark's logs and our intents name input files by their absolu
 where it was written; a lock keeps two test runs on one machine apart.
 
 ``python -m tests.checkpoints.kept VERSION`` writes the archives of the code at hand, once for each format that is
-released. They are never written anew: what today's code can read of its own files proves nothing.
+released; the version is then added to `VERSIONS`. They are never written anew: what today's code can read of its own
+files proves nothing.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -23,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from slackwater.engine.store import failpoints
 from tests.faults.scenarios import Scenario, _delay, _script, _window, rows, scenarios
 
@@ -32,6 +36,17 @@ if TYPE_CHECKING:
 ARCHIVES = Path(__file__).parent
 PLACE = Path("/tmp/slackwater-kept-checkpoints")
 STOP = "job.after=raise@5"
+
+VERSIONS = ("e35c92f", "5e49ee6")
+"""The commits that wrote them, oldest first."""
+
+USUAL = {"e35c92f": ("dedup-and-sort", "join", "join-in-little-memory", "three", "two-slacks")}
+"""Of an older version, what `make test` resumes: enough to meet each shape of state that the newest version no longer
+writes. `make faults` resumes the others.
+"""
+
+Shape = tuple[str, tuple[str, ...]]
+"""A kind of operator, and the columns of ours in a file of its state."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,28 @@ class Kept:
             archive.extractall(place, filter="tar")
             yield place
 
+    def shapes(self, version: str) -> set[Shape]:
+        """The shapes of the state that its manifests name."""
+        found = set()
+        with tarfile.open(self.archive(version)) as archive:
+            files = {
+                entry.name.rpartition("checkpoint/slackwater/")[2]: _bytes(archive, entry)
+                for entry in archive.getmembers()
+                if entry.isfile()
+            }
+        for name, data in files.items():
+            if not name.startswith("manifests/"):
+                continue
+            manifest = json.loads(data.partition(b"\n")[0])
+            for operator, groups in manifest["runs"].items():
+                for run in (r for group in groups for r in group):
+                    state = files.get(f"runs/{run['name']}")
+                    if state is not None:  # a manifest outlives what it names
+                        columns = pa.ipc.open_file(pa.py_buffer(state)).schema.names
+                        ours = tuple(c for c in columns if c.startswith("_"))
+                        found.add((operator.partition("-")[0], ours))
+        return found
+
     @contextmanager
     def _place(self, version: str) -> Iterator[Path]:
         place = PLACE / version / self.slug
@@ -92,6 +129,12 @@ class Kept:
         self.scenario.start(
             spark, place / "in", place / "state", groups=groups, options=self.options
         ).awaitTermination()
+
+
+def _bytes(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(entry)
+    assert file is not None
+    return file.read()
 
 
 def _nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checkpoints.kept import ARCHIVES, kept
+from tests.checkpoints.kept import ARCHIVES, USUAL, VERSIONS, Shape, kept
+from tests.faults.scenarios import scenarios
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CASES = sorted((p.parent.name, p.name.removesuffix(".tar.xz")) for p in ARCHIVES.glob("*/*.tar.xz"))
+CASES = [
+    pytest.param(v, slug, marks=[] if slug in USUAL.get(v, kept()) else [pytest.mark.faults])
+    for v in VERSIONS
+    for slug in kept()
+]
 
 
 def test_every_query_has_a_checkpoint_in_each_version() -> None:
-    versions = {version for version, _ in CASES}
-    assert versions
-    assert {(v, slug) for v in versions for slug in kept()} == set(CASES)
+    archives = {
+        (p.parent.name, p.name.removesuffix(".tar.xz")) for p in ARCHIVES.glob("*/*.tar.xz")
+    }
+    assert archives == {(v, slug) for v in VERSIONS for slug in kept()}
+    assert {s.name for s in scenarios().values()} <= {k.scenario.name for k in kept().values()}
+
+
+def test_the_usual_ones_meet_every_shape_of_state() -> None:
+    assert set(USUAL) == set(VERSIONS[:-1])
+    newest = _shapes(VERSIONS[-1], kept())
+    for version, usual in USUAL.items():
+        older = _shapes(version, kept()) - newest
+        assert _shapes(version, usual) - newest == older
+        for slug in usual:  # and none of them is there for nothing
+            assert _shapes(version, set(usual) - {slug}) - newest != older, slug
+
+
+def _shapes(version: str, slugs: Iterable[str]) -> set[Shape]:
+    return {shape for slug in slugs for shape in kept()[slug].shapes(version)}
 
 
 @pytest.mark.spark
