@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slackwater.model.aggregate import Primitive
@@ -34,6 +34,11 @@ class Node:
     def children(self) -> tuple[Node, ...]:
         """The operators this one reads."""
         return ()
+
+    def with_children(self, *new: Node) -> Node:
+        """The same operator over other ``children``, which stand in the order of those it has."""
+        assert not new and not self.children, f"{type(self).__name__} needs with_children"
+        return self
 
     def field(self, name: str) -> Field | None:
         """The output column of that name, or None."""
@@ -81,6 +86,11 @@ class Late(Node):
     def children(self) -> tuple[Node, ...]:
         return (self.source,)
 
+    def with_children(self, *new: Node) -> Node:
+        (source,) = new
+        assert isinstance(source, Source)
+        return replace(self, source=source)
+
 
 @dataclass(frozen=True)
 class Filter(Node):
@@ -92,6 +102,10 @@ class Filter(Node):
     @property
     def children(self) -> tuple[Node, ...]:
         return (self.child,)
+
+    def with_children(self, *new: Node) -> Node:
+        (child,) = new
+        return replace(self, child=child)
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,10 @@ class Project(Node):
     def children(self) -> tuple[Node, ...]:
         return (self.child,)
 
+    def with_children(self, *new: Node) -> Node:
+        (child,) = new
+        return replace(self, child=child)
+
 
 @dataclass(frozen=True)
 class Union(Node):
@@ -118,6 +136,9 @@ class Union(Node):
     @property
     def children(self) -> tuple[Node, ...]:
         return self.inputs
+
+    def with_children(self, *new: Node) -> Node:
+        return replace(self, inputs=new)
 
 
 @dataclass(frozen=True)
@@ -133,6 +154,10 @@ class Dedup(Node):
     def children(self) -> tuple[Node, ...]:
         return (self.child,)
 
+    def with_children(self, *new: Node) -> Node:
+        (child,) = new
+        return replace(self, child=child)
+
 
 @dataclass(frozen=True)
 class Sort(Node):
@@ -144,6 +169,10 @@ class Sort(Node):
     @property
     def children(self) -> tuple[Node, ...]:
         return (self.child,)
+
+    def with_children(self, *new: Node) -> Node:
+        (child,) = new
+        return replace(self, child=child)
 
 
 @dataclass(frozen=True)
@@ -162,6 +191,12 @@ class SharedSort(Sort):
     @property
     def children(self) -> tuple[Node, ...]:
         return tuple(r.child for _, r in self.readers)
+
+    def with_children(self, *new: Node) -> Node:
+        # Rows come from where those of the first reader do.
+        named = zip(self.readers, new, strict=True)
+        readers = tuple((name, replace(reader, child=child)) for (name, reader), child in named)
+        return replace(self, child=new[0], readers=readers)
 
 
 @dataclass(frozen=True)
@@ -184,6 +219,10 @@ class Aggregate(Node):
     def children(self) -> tuple[Node, ...]:
         return (self.child,)
 
+    def with_children(self, *new: Node) -> Node:
+        (child,) = new
+        return replace(self, child=child)
+
     @property
     def windows(self) -> tuple[Window, ...]:
         """The windows of a result, one for each of ``times``."""
@@ -204,6 +243,12 @@ class SharedPanes(Aggregate):
     @property
     def children(self) -> tuple[Node, ...]:
         return tuple(r.child for _, r in self.readers)
+
+    def with_children(self, *new: Node) -> Node:
+        # Rows come from where those of the first reader do.
+        named = zip(self.readers, new, strict=True)
+        readers = tuple((name, replace(reader, child=child)) for (name, reader), child in named)
+        return replace(self, child=new[0], readers=readers)
 
 
 @dataclass(frozen=True)
@@ -234,6 +279,9 @@ class Join(Node):
     @property
     def children(self) -> tuple[Node, ...]:
         return self.inputs
+
+    def with_children(self, *new: Node) -> Node:
+        return replace(self, inputs=new)
 
     @property
     def raw_fields(self) -> tuple[Field, ...]:
@@ -266,3 +314,5 @@ def raw_name(input: int, column: str) -> str:
 
 
 STATEFUL = (Aggregate, Dedup, Sort, Join)
+PLANNED = (SharedSort, SharedPanes)
+"""Operators that only the planner makes: a user's query has none."""

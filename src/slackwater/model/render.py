@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from slackwater.model.join import Band, Tumbling, Within
 from slackwater.model.names import PREFIX, alone, is_ours
@@ -16,10 +17,13 @@ from slackwater.model.node import (
     Late,
     Node,
     Project,
+    SharedPanes,
+    SharedSort,
     Sort,
     Source,
     Union,
 )
+from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr, Named
 from slackwater.model.window import describe_window
 
@@ -43,34 +47,49 @@ def digest(node: Node) -> str:
 
 
 def _line(node: Node, policies: bool) -> str:
-    if isinstance(node, Source):
-        columns = ", ".join(f"{f.name} {f.type}" for f in node.schema)
-        times = ", ".join(f"{t.name} {t.kind}" for t in node.times)
-        text = f"stream {node.name}({columns}) time {times}"
-        if node.order:
-            text += f" order {', '.join(node.order)}"
-        if node.partition:
-            text += f" partition {node.partition}"
-        if policies:
-            shown = ", ".join(_policy(p) for p in node.policies)
-            text += f" progress {shown} late {node.late}"
-        return text
-    if isinstance(node, Late):
-        return "late rows"
-    if isinstance(node, Filter):
-        return f"where {_as_ever(node.condition.sql)}"
-    if isinstance(node, Project):
-        return "select " + _columns(node.columns, _clash(c.name for c in node.columns))
-    if isinstance(node, Union):
-        return "union"
-    if isinstance(node, Dedup):
-        within = "" if node.within is None else f" within {node.within}"
-        return f"dropDuplicates {', '.join(node.subset)}{within} on {node.on}"
-    if isinstance(node, Sort):
-        return f"sort by {node.on}"
-    if isinstance(node, Join):
-        return _join(node)
-    assert isinstance(node, Aggregate)
+    return LINES[type(node)](node, policies)
+
+
+def _source(node: Source, policies: bool) -> str:
+    columns = ", ".join(f"{f.name} {f.type}" for f in node.schema)
+    times = ", ".join(f"{t.name} {t.kind}" for t in node.times)
+    text = f"stream {node.name}({columns}) time {times}"
+    if node.order:
+        text += f" order {', '.join(node.order)}"
+    if node.partition:
+        text += f" partition {node.partition}"
+    if policies:
+        shown = ", ".join(_policy(p) for p in node.policies)
+        text += f" progress {shown} late {node.late}"
+    return text
+
+
+def _late(node: Late, _: bool) -> str:
+    return "late rows"
+
+
+def _filter(node: Filter, _: bool) -> str:
+    return f"where {_as_ever(node.condition.sql)}"
+
+
+def _project(node: Project, _: bool) -> str:
+    return "select " + _columns(node.columns, _clash(c.name for c in node.columns))
+
+
+def _union(node: Union, _: bool) -> str:
+    return "union"
+
+
+def _dedup(node: Dedup, _: bool) -> str:
+    within = "" if node.within is None else f" within {node.within}"
+    return f"dropDuplicates {', '.join(node.subset)}{within} on {node.on}"
+
+
+def _sort(node: Sort, _: bool) -> str:
+    return f"sort by {node.on}"
+
+
+def _aggregate(node: Aggregate, _: bool) -> str:
     keys = _columns(node.keys)
     clash = _clash([*(k.name for k in node.keys), *(p.column for p in node.primitives)])
     calls = ", ".join(
@@ -83,7 +102,7 @@ def _line(node: Node, policies: bool) -> str:
     )
 
 
-def _join(node: Join) -> str:
+def _join(node: Join, _: bool) -> str:
     sides = list(zip(*node.keys, strict=True))
     equal = [" = ".join(_as_ever(k.expr.sql) for k in pair) for pair in sides]
     keys = " and ".join(equal) or "any rows"
@@ -136,6 +155,25 @@ def _policy(policy: object) -> str:
         if value not in (None, "default", "keep", "", False)
     ]
     return f"{type(policy).__name__}({', '.join(shown)})"
+
+
+LINES: Registry[Callable[[Any, bool], str]] = Registry(
+    __name__,
+    {
+        Source: _source,
+        Late: _late,
+        Filter: _filter,
+        Project: _project,
+        Union: _union,
+        Dedup: _dedup,
+        Sort: _sort,
+        SharedSort: _sort,
+        Aggregate: _aggregate,
+        SharedPanes: _aggregate,
+        Join: _join,
+    },
+)
+"""The line of each type of operator, with or without policies; ids of operators are digests of these lines."""
 
 
 def describe(outputs: Sequence[tuple[str, Node]]) -> dict[str, list[str]]:

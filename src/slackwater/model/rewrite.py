@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from slackwater.model.node import (
-    Aggregate,
-    Dedup,
-    Filter,
-    Join,
-    Late,
-    Node,
-    Project,
-    Sort,
-    Source,
-    Union,
-)
+from slackwater.model.node import Late, Node, Source
 
 
 class Rewrite:
@@ -39,11 +27,6 @@ class Rewrite:
     def _rebuilt(self, node: Node) -> Node:
         if isinstance(node, Source):
             return self.change(node)
-        if isinstance(node, Late):
-            source = self(node.source) if self.late else node.source
-            assert isinstance(source, Source)
-            return replace(node, source=source)
-        if isinstance(node, (Union, Join)):
-            return replace(node, inputs=tuple(self(c) for c in node.inputs))
-        assert isinstance(node, (Filter, Project, Dedup, Sort, Aggregate))
-        return replace(node, child=self(node.child))
+        if isinstance(node, Late) and not self.late:
+            return node
+        return node.with_children(*(self(child) for child in node.children))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from slackwater.model.names import alone
+from slackwater.model.registry import Registry
 
 Over = Literal["arrival", "rank"]
 
@@ -134,23 +135,56 @@ def is_all_time(w: Window) -> bool:
 
 def describe_window(w: Window) -> str:
     """The window in words, the same for two windows of the same meaning."""
+    return DESCRIPTIONS[type(w)](w)
+
+
+def _time(w: TimeWindow) -> str:
     if is_all_time(w):
         return f"all time on {w.on}"
-    if isinstance(w, TimeWindow):
-        return f"range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
-    if isinstance(w, JointWindow):
-        return " and ".join(describe_window(one) for one in w.windows)
-    if isinstance(w, RowWindow):
-        per = f" per {', '.join(w.per)}" if w.per else ""
-        order = f" order {', '.join(map(alone, w.order))}" if w.order else ""
-        at = "source" if w.passing else "operator"
-        return f"rows {w.range} slide {w.slide}{per}{order} at {at} on {w.on}"
-    if isinstance(w, Landmark):
-        return f"landmark slide {w.slide} origin {w.origin} on {w.on}"
-    if isinstance(w, ByTuple):
-        order = f" order {', '.join(map(alone, w.order))}" if w.order else ""
-        return f"range {w.range} by every {w.every} rows over {w.over}{order} on {w.on}"
-    if isinstance(w, SessionWindow):
-        return f"session gap {w.gap} on {w.on}"
+    return f"range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
+
+
+def _rows(w: RowWindow) -> str:
+    per = f" per {', '.join(w.per)}" if w.per else ""
+    at = "source" if w.passing else "operator"
+    return f"rows {w.range} slide {w.slide}{per}{_order(w.order)} at {at} on {w.on}"
+
+
+def _landmark(w: Landmark) -> str:
+    return f"landmark slide {w.slide} origin {w.origin} on {w.on}"
+
+
+def _by_tuple(w: ByTuple) -> str:
+    return f"range {w.range} by every {w.every} rows over {w.over}{_order(w.order)} on {w.on}"
+
+
+def _session(w: SessionWindow) -> str:
+    return f"session gap {w.gap} on {w.on}"
+
+
+def _custom(w: CustomWindow) -> str:
     version = f"@{w.version}" if w.version else ""
     return f"custom {w.name}{version} shift {w.shift} on {w.on}"
+
+
+def _joint(w: JointWindow) -> str:
+    return " and ".join(describe_window(one) for one in w.windows)
+
+
+def _order(columns: tuple[str, ...]) -> str:
+    return f" order {', '.join(map(alone, columns))}" if columns else ""
+
+
+DESCRIPTIONS: Registry[Callable[[Any], str]] = Registry(
+    __name__,
+    {
+        TimeWindow: _time,
+        RowWindow: _rows,
+        Landmark: _landmark,
+        ByTuple: _by_tuple,
+        SessionWindow: _session,
+        CustomWindow: _custom,
+        JointWindow: _joint,
+    },
+)
+"""The text of each type of window; ids of operators are digests of these texts."""

@@ -1,0 +1,161 @@
+"""Every type of operator and of window has an entry in every registry: a class added tomorrow fails here, by its name.
+
+A registry is one line in `BY_NODE` or `BY_WINDOW`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple, get_args
+
+import pytest
+
+import slackwater
+from slackwater.errors import AnalysisError
+from slackwater.model import window as window_module
+from slackwater.model.node import PLANNED, Aggregate, Filter, Node, SharedPanes, SharedSort, Sort
+from slackwater.model.registry import Registry
+from slackwater.model.window import TimeWindow, Window
+
+
+class Listed(NamedTuple):
+    """A registry by its module and name. ``asks`` names the protocol, in that module, which each entry answers."""
+
+    module: str
+    name: str
+    asks: str | None = None
+    without: tuple[type, ...] = ()
+
+    @property
+    def file(self) -> str:
+        return f"src/{self.module.replace('.', '/')}.py"
+
+    @property
+    def entries(self) -> Mapping[type, Any]:
+        found: Mapping[type, Any] = getattr(importlib.import_module(self.module), self.name)
+        return found
+
+    @property
+    def questions(self) -> list[str]:
+        if self.asks is None:
+            return []
+        protocol = getattr(importlib.import_module(self.module), self.asks)
+        return [n for n, f in vars(protocol).items() if callable(f) and not n.startswith("_")]
+
+
+BY_NODE = [
+    Listed("slackwater.model.render", "LINES"),
+]
+BY_WINDOW = [
+    Listed("slackwater.model.window", "DESCRIPTIONS"),
+]
+
+
+def every_subclass(base: type) -> Iterator[type]:
+    for cls in base.__subclasses__():
+        yield cls
+        yield from every_subclass(cls)
+
+
+def node_types() -> list[type]:
+    """All operators of the package, wherever they stand; not those that tests make."""
+    for module in pkgutil.walk_packages(slackwater.__path__, "slackwater."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    own = [c for c in every_subclass(Node) if c.__module__.startswith("slackwater.")]
+    return [c for c in dict.fromkeys(own) if not inspect.isabstract(c)]
+
+
+def window_types() -> list[type]:
+    """All classes of the windows' module, whether or not the union names them."""
+    own = [c for _, c in inspect.getmembers(window_module, inspect.isclass)]
+    return [c for c in own if c.__module__ == window_module.__name__ and is_dataclass(c)]
+
+
+def complaints(listed: Listed, types: Iterable[type]) -> list[str]:
+    """What is missing, and what is too much."""
+    wanted = [t for t in types if t not in listed.without]
+    where = f"{listed.name} in {listed.file}"
+    found = [f"{t.__name__} has no entry in {where}" for t in wanted if t not in listed.entries]
+    for type_, entry in listed.entries.items():
+        if type_ not in wanted:
+            found.append(f"{type_.__name__} has an entry in {where}, and should not")
+        found += [
+            f"{type_.__name__}: what {where} has for it does not answer {question}()"
+            for question in listed.questions
+            if not callable(getattr(entry, question, None))
+        ]
+    return found
+
+
+@pytest.mark.parametrize("listed", BY_NODE, ids=lambda r: f"{r.module}.{r.name}")
+def test_every_operator_has_an_entry(listed: Listed) -> None:
+    assert not complaints(listed, node_types())
+
+
+@pytest.mark.parametrize("listed", BY_WINDOW, ids=lambda r: f"{r.module}.{r.name}")
+def test_every_type_of_window_has_an_entry(listed: Listed) -> None:
+    assert not complaints(listed, window_types())
+
+
+def test_the_union_of_windows_names_all_types() -> None:
+    assert set(get_args(Window)) == set(window_types())
+
+
+def test_types_are_found() -> None:
+    names = {t.__name__ for t in node_types()}
+    assert {"Source", "Late", "Join", "SharedPanes", "SharedSort"} <= names
+    assert len(window_types()) == 7
+
+
+@dataclass(frozen=True)
+class Toy(Filter):
+    """An operator that no registry knows."""
+
+
+@pytest.mark.parametrize("listed", BY_NODE, ids=lambda r: f"{r.module}.{r.name}")
+def test_an_operator_without_an_entry_is_named(listed: Listed) -> None:
+    (said,) = complaints(listed, [*node_types(), Toy])
+    assert said == f"Toy has no entry in {listed.name} in {listed.file}"
+
+
+@pytest.mark.parametrize("listed", [*BY_NODE, *BY_WINDOW], ids=lambda r: f"{r.module}.{r.name}")
+def test_a_query_is_told_which_file_lacks_the_entry(listed: Listed) -> None:
+    # Also where the base class has an entry: what holds for the base may not hold here.
+    assert isinstance(listed.entries, Registry)
+    with pytest.raises(AnalysisError, match=rf"Toy has no entry in {listed.file}"):
+        listed.entries[Toy]
+
+
+def test_every_operator_that_reads_others_can_read_different_ones() -> None:
+    reading = [t for t in node_types() if "children" in vars(t)]
+    assert len(reading) == 10
+    assert [t.__name__ for t in reading if "with_children" not in vars(t)] == []
+
+
+def test_with_children_replaces_just_the_children() -> None:
+    leaf, other = (
+        Node((), ()),
+        Node(
+            (),
+            (),
+        ),
+    )
+    for cls in node_types():
+        names = {f.name for f in fields(cls)}
+        if names >= {"child"} and cls not in PLANNED:
+            node = cls((), (), leaf)
+            assert node.with_children(leaf) == node
+            assert node.with_children(other).children[0] is other
+    sort = Sort((), (), leaf, "ts")
+    sorts = SharedSort((), (), leaf, "ts", readers=(("a", sort), ("b", sort)))
+    assert sorts.with_children(leaf, leaf) == sorts
+    assert [c is other for c in sorts.with_children(leaf, other).children] == [False, True]
+    aggregate = Aggregate((), (), leaf, (), TimeWindow(5, 5, 0, "ts"))
+    panes = SharedPanes((), (), leaf, window=aggregate.window, readers=(("a", aggregate),))
+    assert panes.with_children(leaf) == panes
+    assert panes.with_children(other).children[0] is other
