@@ -52,6 +52,7 @@ BY_NODE = [
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),
+    Listed("slackwater.semantics.window_types.registry", "WINDOWS", "WindowRules"),
 ]
 
 

@@ -25,12 +25,11 @@ from slackwater.semantics.lateness import flush_bound
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.linear_windows import Linear
 from slackwater.semantics.window_ids import wid_range
+from slackwater.semantics.window_types.custom import check_duality, custom_wids
+from slackwater.semantics.window_types.rows import counted
 from slackwater.semantics.windows import (
-    check_duality,
     closing,
     context_class,
-    counted,
-    custom_wids,
     extents,
     missed,
     needs_rows,

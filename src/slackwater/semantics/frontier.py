@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slackwater.model.node import Aggregate, Dedup, Filter, Join, Node, Project, Union
-from slackwater.model.window import JointWindow
 from slackwater.semantics.bounds import shift
 from slackwater.semantics.join import corners, outer_inputs
+from slackwater.semantics.window_types.registry import WINDOWS
 from slackwater.semantics.windows import result_bound
 
 __all__ = ["Points", "frontier"]
@@ -44,7 +44,7 @@ def frontier(node: Node, columns: Sequence[str], bound: BoundOf, hold: HoldOf) -
             frontier(child, [child.times[i].name for i in at], bound, hold) for child in node.inputs
         ]
         return _least(point for points in inputs for point in points)
-    if isinstance(node, Aggregate) and isinstance(node.window, JointWindow):
+    if isinstance(node, Aggregate) and WINDOWS[type(node.window)].TRAITS.joint:
         windows = {t.name: w for t, w in zip(node.times, node.windows, strict=True)}
         below = frontier(node.child, [windows[c].on for c in columns], bound, hold)
         return _least(

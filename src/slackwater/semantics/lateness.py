@@ -19,10 +19,10 @@ from slackwater.model.node import (
     Source,
     Union,
 )
-from slackwater.model.window import RowWindow, TimeWindow, Window
+from slackwater.model.window import Window
 from slackwater.semantics.bounds import shift, topological
 from slackwater.semantics.join import reaches
-from slackwater.semantics.window_ids import wid_range
+from slackwater.semantics.window_types.registry import WINDOWS
 from slackwater.semantics.windows import closing, reaching, shifted
 
 Reason = Literal["late", "null_time", "future"]
@@ -166,7 +166,7 @@ def _paths(
         return [p for i in node.inputs for p in below(i, i.times[at].name)]
     if isinstance(node, Aggregate):
         w = node.windows[[t.name for t in node.times].index(name)]
-        if isinstance(w, RowWindow):
+        if not WINDOWS[type(w)].TRAITS.timed:
             return []  # its results are on row numbers
         return [((*chain, shifted(w, moved)), 0) for chain, moved in below(node.child, w.on)]
     if isinstance(node, Join):
@@ -194,6 +194,7 @@ def flush_bound(hi: int, windows: Sequence[Window | Chain]) -> int:
     (see `window_chains`) is closed through to its last window: the results of its first windows
     are rows of the next.
 
+    >>> from slackwater.model.window import TimeWindow
     >>> flush_bound(7, [TimeWindow(10, 5, 0, "ts")]), flush_bound(7, [])
     (15, 8)
     """
@@ -206,12 +207,7 @@ def _closing(hi: int, chain: Chain) -> int:
         return hi + 1
     w, rest = chain[0], chain[1:]
     end = closing(hi, w)
-    if not rest or (isinstance(w, TimeWindow) and not _in_window(hi, w)):
+    if not rest or not WINDOWS[type(w)].holds(hi, w):
         return end
     # The least bound v whose result_bound(v) is at least what the rest of the chain needs.
     return max(end, reaching(_closing(end - 1, rest), w))
-
-
-def _in_window(time: int, w: TimeWindow) -> bool:
-    first, stop = wid_range(time, w)
-    return first < stop

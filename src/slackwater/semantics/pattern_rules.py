@@ -14,10 +14,11 @@ from math import gcd
 
 from slackwater.model.node import Aggregate, Dedup, Filter, Node, Project, Source, Union
 from slackwater.model.schema import Expr
-from slackwater.model.window import RowWindow, TimeWindow
+from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START, Bounds, aligned
 from slackwater.semantics.patterns import Pattern, Patterns, Span, Test, above, crossed, merged
 from slackwater.semantics.window_ids import extent, last_complete, window_bound
+from slackwater.semantics.window_types.registry import WINDOWS
 
 _PLAIN = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 _VARIANTS = 16
@@ -40,8 +41,8 @@ def key_columns(node: Aggregate) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in node.keys:
         name = plain_column(key.expr)
-        if isinstance(node.window, RowWindow) and key.name not in node.window.per:
-            continue  # rows are counted for all of its values together
+        if not WINDOWS[type(node.window)].apart(node.window, key.name):
+            continue
         if name is not None and node.child.field(name) is not None:
             found.setdefault(name, key.name)
     return found
@@ -49,14 +50,16 @@ def key_columns(node: Aggregate) -> dict[str, str]:
 
 def closable(node: Node) -> bool:
     """Whether patterns can close single groups of an aggregate."""
-    return (
-        isinstance(node, Aggregate) and isinstance(node.window, TimeWindow) and not node.emit_empty
-    )
+    return isinstance(node, Aggregate) and _spans(node) and not node.emit_empty
 
 
 def finishable(node: Node) -> bool:
     """Whether patterns can end single groups of an aggregate, whose windows are not just spans of time."""
-    return isinstance(node, Aggregate) and not isinstance(node.window, TimeWindow)
+    return isinstance(node, Aggregate) and not _spans(node)
+
+
+def _spans(node: Aggregate) -> bool:
+    return WINDOWS[type(node.window)].TRAITS.spans
 
 
 # ---- what a consumer can use ----

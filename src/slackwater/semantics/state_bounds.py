@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Aggregate, Dedup, Join, Node, Sort
-from slackwater.model.window import (
-    ByTuple,
-    JointWindow,
-    Landmark,
-    RowWindow,
-    SessionWindow,
-    is_all_time,
-)
+from slackwater.semantics.window_types.registry import WINDOWS
 
 _SMALLER = {
     "count_distinct": "approx_count_distinct",
@@ -42,26 +35,12 @@ def freed_by(node: Node) -> str:
     w, each = node.window, "a partial result per group"
     if any(not p.traits.bounded for p in node.primitives):
         each = "a table of values per group"
-    if is_all_time(w):
-        return f"{each}, until punctuation on {', '.join(k.name for k in node.keys)} completes it"
-    if isinstance(w, Landmark):
-        return f"{each}, kept for ever: it grows with the number of groups"
-    if isinstance(w, RowWindow):
-        per = ", ".join(w.per) or "the stream"
-        return f"{each} of the last {w.range} rows of {per}, and a counter that stays"
-    if isinstance(w, JointWindow):
-        times = " and ".join(one.on for one in w.windows)
-        return f"{each} and part of windows on {times}, until no later row can be in both"
-    if isinstance(w, ByTuple):
-        return f"{each} and tick from {w.range} ticks below the bound on {w.on}"
-    if isinstance(w, SessionWindow):
-        return f"{each} and session that the bound on {w.on} has not closed"
-    return f"{each} and part of windows that the bound on {w.on} has not closed"
+    return WINDOWS[type(w)].keeps(w, each, [k.name for k in node.keys])
 
 
 def check_bounded(node: Aggregate) -> None:
     """Refuse an aggregate whose state grows with every row, for ever."""
-    if not isinstance(node.window, Landmark):
+    if WINDOWS[type(node.window)].TRAITS.ends:
         return
     growing = next((p for p in node.primitives if not p.traits.bounded), None)
     if growing is None:

@@ -22,7 +22,7 @@ from slackwater.model.window import (
     Window,
     all_time,
 )
-from slackwater.semantics.windows import check_duality
+from slackwater.semantics.window_types.custom import check_duality
 from slackwater.surface.functions import _digest, _pickled
 from slackwater.surface.windows import (
     AllTimeSpec,

@@ -46,7 +46,9 @@ from slackwater.model.window import (
     TimeWindow,
     Window,
 )
-from slackwater.semantics.windows import WindowPlan, counted, custom_wids, hull
+from slackwater.semantics.window_types.custom import custom_wids, hull
+from slackwater.semantics.window_types.rows import counted
+from slackwater.semantics.windows import WindowPlan
 
 __all__ = [
     "END", "AggregateSpec", "Step", "finished", "gap_sql", "ints", "merge_partials", "merged", "needed",
