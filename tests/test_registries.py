@@ -49,6 +49,7 @@ class Listed(NamedTuple):
 
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
+    Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),

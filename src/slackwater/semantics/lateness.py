@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 from slackwater.errors import LateRowError
-from slackwater.model.join import Tumbling, Within
-from slackwater.model.node import (
-    Aggregate,
-    Dedup,
-    Join,
-    Late,
-    LateSetting,
-    Node,
-    Project,
-    Source,
-    Union,
-)
+from slackwater.model.node import Aggregate, Dedup, LateSetting, Node, Source
 from slackwater.model.window import Window
 from slackwater.semantics.bounds import shift, topological
-from slackwater.semantics.join import reaches
+from slackwater.semantics.operators.answers import Chain, Trace, Traced
+from slackwater.semantics.operators.registry import RULES
 from slackwater.semantics.window_types.registry import WINDOWS
-from slackwater.semantics.windows import closing, reaching, shifted
+from slackwater.semantics.windows import closing, reaching
 
 Reason = Literal["late", "null_time", "future"]
 
@@ -104,9 +93,6 @@ def dedup_memory(bound: int, node: Dedup) -> int:
     return shift(frontier, -node.within)
 
 
-Chain = tuple[Window, ...]
-
-
 def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple[Chain, ...]:
     """The windows that rows of ``source`` meet on the way to ``outputs``, by the time ``column``.
 
@@ -144,47 +130,17 @@ def window_readers(
 
 def _paths(
     node: Node, name: str, source: Source, column: str, *, joins: bool = True
-) -> list[tuple[Chain, int]]:
+) -> list[Traced]:
     """Chains from the source's column to column ``name`` of ``node``, and the shift since the last.
 
     Without ``joins`` only paths that lead through none.
     """
-    below = partial(_paths, source=source, column=column, joins=joins)
-    if isinstance(node, Source):
-        return [((), 0)] if node.name == source.name and name == column else []
-    if isinstance(node, Late):
-        return []
-    if isinstance(node, Project):
-        return [
-            (chain, moved + ticks)
-            for out, origin, ticks in node.origins
-            if out == name
-            for chain, moved in below(node.child, origin)
-        ]
-    if isinstance(node, Union):
-        at = [t.name for t in node.times].index(name)
-        return [p for i in node.inputs for p in below(i, i.times[at].name)]
-    if isinstance(node, Aggregate):
-        w = node.windows[[t.name for t in node.times].index(name)]
-        if not WINDOWS[type(w)].TRAITS.timed:
-            return []  # its results are on row numbers
-        return [((*chain, shifted(w, moved)), 0) for chain, moved in below(node.child, w.on)]
-    if isinstance(node, Join):
-        if not joins:
-            return []  # which windows the results of a row are in is not for the row to say
-        # Whatever time of the results is followed, its bound is behind the inputs' by the widest span at most.
-        behind = _join_lag(node.within)
-        return [
-            (chain, moved - behind)
-            for child, on in zip(node.inputs, node.on, strict=True)
-            for chain, moved in below(child, on)
-        ]
-    return [p for child in node.children for p in below(child, name)]
 
+    def below(node: Node, name: str) -> list[Traced]:
+        return RULES[type(node)].trace(node, name, ask)
 
-def _join_lag(within: Within) -> int:
-    """How far a bound of the results may lie behind the least bound of the inputs."""
-    return within.window.slide if isinstance(within, Tumbling) else max(0, *reaches(within))
+    ask = Trace(source, column, joins, below)
+    return below(node, name)
 
 
 def flush_bound(hi: int, windows: Sequence[Window | Chain]) -> int:

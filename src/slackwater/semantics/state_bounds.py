@@ -7,7 +7,8 @@ State that no bound can free must not grow with the rows: then the query is refu
 from __future__ import annotations
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Aggregate, Dedup, Join, Node, Sort
+from slackwater.model.node import Aggregate, Node
+from slackwater.semantics.operators.registry import RULES
 from slackwater.semantics.window_types.registry import WINDOWS
 
 _SMALLER = {
@@ -21,21 +22,7 @@ _SMALLER = {
 
 def freed_by(node: Node) -> str:
     """What a stateful operator keeps, and what frees it; for people."""
-    if isinstance(node, Sort):
-        return f"rows at or above the bound on {node.times[0].name}"
-    if isinstance(node, Dedup):
-        what = f"the {', '.join(node.subset)} of rows"
-        far = "" if node.within is None else f", for {node.within} ticks more"
-        return f"{what} at or above the bound on {node.on}{far}"
-    if isinstance(node, Join):
-        return (
-            f"rows that may still find a partner, by the other side's bound on {', '.join(node.on)}"
-        )
-    assert isinstance(node, Aggregate)
-    w, each = node.window, "a partial result per group"
-    if any(not p.traits.bounded for p in node.primitives):
-        each = "a table of values per group"
-    return WINDOWS[type(w)].keeps(w, each, [k.name for k in node.keys])
+    return RULES[type(node)].keeps(node)
 
 
 def check_bounded(node: Aggregate) -> None:

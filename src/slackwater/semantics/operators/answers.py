@@ -1,0 +1,75 @@
+"""What rules of operators are told of the plan around them, and what they answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Join, Node, Source
+from slackwater.model.window import Window
+
+Points = tuple[tuple[int, ...], ...]
+BoundOf = Callable[[Node, str], int]
+HoldOf = Callable[[Join], "Sequence[int] | None"]
+
+Chain = tuple[Window, ...]
+Traced = tuple[Chain, int]
+"""The windows that a time meets on its way, and its shift since the last of them."""
+
+STATELESS = "nothing: rows pass as they come"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a frontier is made of: that of an input over its times (``below``), the bound of a node's time, and what a
+    join may promise of its inputs while rows of these wait to be joined, or None.
+    """
+
+    below: Callable[[Node, Sequence[str]], Points]
+    bound: BoundOf
+    hold: HoldOf
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The time ``column`` of ``source``, followed through the plan; without ``joins`` only where there are none.
+
+    ``below`` follows it to a column of an input.
+    """
+
+    source: Source
+    column: str
+    joins: bool
+    below: Callable[[Node, str], list[Traced]]
+
+
+def no_time(node: Node) -> tuple[str, ...]:
+    """The answer of an operator that holds no rows back."""
+    return ()
+
+
+def least(points: Iterable[tuple[int, ...]]) -> Points:
+    """The points that are not above another, in order."""
+    found = sorted(set(points))
+    return tuple(
+        p
+        for p in found
+        if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in found)
+    )
+
+
+def bounds_alone(node: Node, columns: Sequence[str], known: Known) -> Points:
+    """The frontier of an operator that knows no more of its times together than of each alone."""
+    return (tuple(known.bound(node, c) for c in columns),)
+
+
+def ask_readers(node: Node, *_: object) -> NoReturn:
+    """The answer of an operator that the planner put in the place of several: they answer for themselves."""
+    raise AnalysisError(
+        "ASK_READERS",
+        f"{type(node).__name__} holds the state of several operators and says nothing of their results",
+        hint="ask each of its readers",
+        operator=type(node).__name__,
+    )

@@ -1,0 +1,105 @@
+"""Projections: times may be moved by a constant, columns renamed or left out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from slackwater.model.node import Project
+from slackwater.semantics.limits import Bounds, shift
+from slackwater.semantics.operators.answers import (
+    STATELESS,
+    Known,
+    Points,
+    Trace,
+    Traced,
+    least,
+    no_time,
+)
+from slackwater.semantics.pattern_wants import Want, plain_column
+from slackwater.semantics.patterns import Pattern, Patterns, Test
+
+_VARIANTS = 16
+
+entering = no_time
+
+
+def bounds(
+    node: Project, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]
+) -> dict[str, int]:
+    return {out: shift(inputs[0][name], ticks) for out, name, ticks in node.origins}
+
+
+def wants(node: Project, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
+    return ([_below(node, want) for want in above],)
+
+
+def _below(node: Project, want: Want) -> Want:
+    """A want on a projection's output as one on its input."""
+    times = {out: (name, ticks) for out, name, ticks in node.origins}
+    columns = {}
+    for c in node.columns:
+        name = times[c.name][0] if c.name in times else plain_column(c.expr)
+        if name is not None and node.child.field(name) is not None:
+            columns[c.name] = name
+    time, ticks = times.get(want.time, ("", 0))
+    usable = frozenset(columns[c] for c in want.columns if c in columns)
+    return Want(usable, time, want.slide, want.origin - ticks)
+
+
+def patterns(
+    node: Project,
+    inputs: Sequence[Patterns],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Patterns],
+) -> Patterns:
+    return tuple(q for p in inputs[0] for q in _projected(node, p))
+
+
+def _projected(node: Project, p: Pattern) -> list[Pattern]:
+    """The pattern on the output's columns: none if a tested column is gone, several if one has several names."""
+    times = {out: (name, ticks) for out, name, ticks in node.origins}
+    choices: list[list[tuple[str, Test]]] = []
+    for column, test in p.tests:
+        names = []
+        for c in node.columns:
+            if c.name in times:
+                name, ticks = times[c.name]
+                if name == column:
+                    names.append((c.name, _shifted(test, ticks)))
+            elif plain_column(c.expr) == column:
+                names.append((c.name, test))
+        choices.append(names)
+    picked = itertools.islice(itertools.product(*choices), _VARIANTS)
+    return [Pattern.of(dict(tests)) for tests in picked]
+
+
+def _shifted(test: Test, ticks: int) -> Test:
+    if not ticks:
+        return test
+
+    def moved(v: object) -> int | None:
+        return v + ticks if isinstance(v, int) else None
+
+    return Test(tuple((moved(low), moved(high)) for low, high in test.spans), test.null)
+
+
+def frontier(node: Project, columns: Sequence[str], known: Known) -> Points:
+    moves = {out: (name, ticks) for out, name, ticks in node.origins}
+    below = known.below(node.child, [moves[c][0] for c in columns])
+    return least(
+        tuple(shift(v, moves[c][1]) for v, c in zip(point, columns, strict=True)) for point in below
+    )
+
+
+def trace(node: Project, name: str, ask: Trace) -> list[Traced]:
+    return [
+        (chain, moved + ticks)
+        for out, origin, ticks in node.origins
+        if out == name
+        for chain, moved in ask.below(node.child, origin)
+    ]
+
+
+def keeps(node: Project) -> str:
+    return STATELESS

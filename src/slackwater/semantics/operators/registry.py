@@ -1,0 +1,95 @@
+"""What each type of operator means: one module per type, all with the same questions.
+
+`bounds`, `pattern_rules`, `frontier`, `lateness` and `state_bounds` ask them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Filter,
+    Join,
+    Late,
+    Project,
+    SharedPanes,
+    SharedSort,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.registry import Registry
+from slackwater.semantics.limits import Bounds
+from slackwater.semantics.operators import (
+    aggregate,
+    dedup,
+    join,
+    late,
+    project,
+    shared_panes,
+    shared_sort,
+    sort,
+    source,
+    union,
+)
+from slackwater.semantics.operators import (
+    filter as filter_,
+)
+from slackwater.semantics.operators.answers import Known, Points, Trace, Traced
+from slackwater.semantics.pattern_wants import Want
+from slackwater.semantics.patterns import Patterns
+
+
+class Rules(Protocol):
+    """The questions. A node is given as its own type, ``inputs`` in the order of its children."""
+
+    def entering(self, node: Any, /) -> tuple[str, ...]:
+        """The time of each input by which rows enter state that can hold them back; none without such state."""
+
+    def bounds(
+        self, node: Any, inputs: Sequence[Bounds], sources: Mapping[str, Bounds], /
+    ) -> dict[str, int]:
+        """The bounds of the output, from those of the inputs; ``sources`` has those of sources by name."""
+
+    def wants(self, node: Any, above: Sequence[Want], /) -> tuple[Sequence[Want], ...]:
+        """For each input what patterns on it are of use, if consumers can use those of ``above`` on the output."""
+
+    def patterns(
+        self,
+        node: Any,
+        inputs: Sequence[Patterns],
+        bounds: Sequence[Bounds],
+        sources: Mapping[str, Patterns],
+        /,
+    ) -> Patterns:
+        """The patterns of the output, from those and the bounds of the inputs. None is always true."""
+
+    def frontier(self, node: Any, columns: Sequence[str], known: Known, /) -> Points:
+        """The frontier of the output over its times ``columns``."""
+
+    def trace(self, node: Any, name: str, ask: Trace, /) -> list[Traced]:
+        """The ways on which the time that is asked for comes to column ``name`` of the output."""
+
+    def keeps(self, node: Any, /) -> str:
+        """What is kept, and what frees it; for people."""
+
+
+RULES: Registry[Rules] = Registry(
+    __name__,
+    {
+        Source: source,
+        Late: late,
+        Filter: filter_,
+        Project: project,
+        Union: union,
+        Dedup: dedup,
+        Sort: sort,
+        SharedSort: shared_sort,
+        Aggregate: aggregate,
+        SharedPanes: shared_panes,
+        Join: join,
+    },
+)

@@ -1,0 +1,46 @@
+"""Sources: what they say of their times is known from outside the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slackwater.model.node import Source
+from slackwater.semantics.limits import START, Bounds
+from slackwater.semantics.operators.answers import (
+    STATELESS,
+    Trace,
+    Traced,
+    bounds_alone,
+    no_time,
+)
+from slackwater.semantics.pattern_wants import Want
+from slackwater.semantics.patterns import Patterns
+
+entering = no_time
+frontier = bounds_alone
+
+
+def bounds(node: Source, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
+    given = sources.get(node.name, {})
+    return {t.name: given.get(t.name, START) for t in node.times}
+
+
+def wants(node: Source, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
+    return ()
+
+
+def patterns(
+    node: Source,
+    inputs: Sequence[Patterns],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Patterns],
+) -> Patterns:
+    return sources.get(node.name, ())
+
+
+def trace(node: Source, name: str, ask: Trace) -> list[Traced]:
+    return [((), 0)] if node.name == ask.source.name and name == ask.column else []
+
+
+def keeps(node: Source) -> str:
+    return STATELESS

@@ -1,0 +1,58 @@
+"""Which patterns a consumer can use: those on columns that it tells groups by, and on its time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from slackwater.model.schema import Expr
+from slackwater.semantics.limits import aligned
+from slackwater.semantics.patterns import Patterns, Test, merged
+
+_PLAIN = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
+
+
+def plain_column(expr: Expr) -> str | None:
+    """The column that an expression just is, or None.
+
+    >>> plain_column(Expr("`a b`", "int")), plain_column(Expr("a + 1", "int"))
+    ('a b', None)
+    """
+    m = _PLAIN.fullmatch(expr.sql.strip())
+    if m is None:
+        return None
+    return m[1].replace("``", "`") if m[1] is not None else m[2]
+
+
+@dataclass(frozen=True)
+class Want:
+    """A consumer that can use patterns on these columns; its windows end at ``origin + k*slide`` of ``time``."""
+
+    columns: frozenset[str]
+    time: str = ""
+    slide: int = 1
+    origin: int = 0
+
+
+def described(patterns: Patterns, wanted: Sequence[Want]) -> Patterns:
+    """Only what some consumer can use, "before v" rounded down to where its windows end.
+
+    Fewer patterns say the same to these consumers; a pattern that would say nothing is left out.
+    """
+    found = []
+    for p in patterns:
+        able = [w for w in wanted if set(p.columns) <= w.columns]
+        if not able:
+            continue
+        times = {w.time for w in able}
+        if len(times) == 1 and (time := times.pop()):
+            test = p.test(time)
+            limit = None if test is None else test.limit
+            if isinstance(limit, int):
+                first = able[0]
+                grain = gcd(*(w.slide for w in able), *(w.origin - first.origin for w in able))
+                p = p.replaced(time, Test.below(aligned(limit, grain, first.origin)))
+        found.append(p)
+    return merged(found)
