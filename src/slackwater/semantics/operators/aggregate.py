@@ -7,14 +7,8 @@ from collections.abc import Mapping, Sequence
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import Bounds
-from slackwater.semantics.operators.answers import (
-    Known,
-    Points,
-    Trace,
-    Traced,
-    bounds_alone,
-    least,
-)
+from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
 from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Span, Test
 from slackwater.semantics.window_ids import extent, window_bound
@@ -115,7 +109,7 @@ def _result_times(span: Span, w: TimeWindow) -> Span | None:
 
 def frontier(node: Aggregate, columns: Sequence[str], known: Known) -> Points:
     if not WINDOWS[type(node.window)].TRAITS.joint:
-        return bounds_alone(node, columns, known)
+        return common.bounds_alone(node, columns, known)
     windows = {t.name: w for t, w in zip(node.times, node.windows, strict=True)}
     below = known.below(node.child, [windows[c].on for c in columns])
     return least(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
-from slackwater.errors import AnalysisError
 from slackwater.model.node import Join, Node, Source
 from slackwater.model.window import Window
 
@@ -17,8 +15,6 @@ HoldOf = Callable[[Join], "Sequence[int] | None"]
 Chain = tuple[Window, ...]
 Traced = tuple[Chain, int]
 """The windows that a time meets on its way, and its shift since the last of them."""
-
-STATELESS = "nothing: rows pass as they come"
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,6 @@ class Trace:
     below: Callable[[Node, str], list[Traced]]
 
 
-def no_time(node: Node) -> tuple[str, ...]:
-    """The answer of an operator that holds no rows back."""
-    return ()
-
-
 def least(points: Iterable[tuple[int, ...]]) -> Points:
     """The points that are not above another, in order."""
     found = sorted(set(points))
@@ -57,19 +48,4 @@ def least(points: Iterable[tuple[int, ...]]) -> Points:
         p
         for p in found
         if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in found)
-    )
-
-
-def bounds_alone(node: Node, columns: Sequence[str], known: Known) -> Points:
-    """The frontier of an operator that knows no more of its times together than of each alone."""
-    return (tuple(known.bound(node, c) for c in columns),)
-
-
-def ask_readers(node: Node, *_: object) -> NoReturn:
-    """The answer of an operator that the planner put in the place of several: they answer for themselves."""
-    raise AnalysisError(
-        "ASK_READERS",
-        f"{type(node).__name__} holds the state of several operators and says nothing of their results",
-        hint="ask each of its readers",
-        operator=type(node).__name__,
     )

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from slackwater.model.node import Dedup
-from slackwater.semantics.limits import Bounds
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced
+from slackwater.semantics.operators import common
 from slackwater.semantics.pattern_wants import Want
-from slackwater.semantics.patterns import Patterns
+
+bounds = common.same_bounds
+patterns = common.same_patterns
+frontier = common.same_frontier
+trace = common.same_trace
 
 
 def entering(node: Dedup) -> tuple[str, ...]:
     return (node.on,)
 
 
-def bounds(node: Dedup, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
-    return {t.name: inputs[0][t.name] for t in node.times}
-
-
 def wants(node: Dedup, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
     return ((*above, Want(frozenset(node.subset), node.on)),)
-
-
-def patterns(
-    node: Dedup,
-    inputs: Sequence[Patterns],
-    bounds: Sequence[Bounds],
-    sources: Mapping[str, Patterns],
-) -> Patterns:
-    return inputs[0]
-
-
-def frontier(node: Dedup, columns: Sequence[str], known: Known) -> Points:
-    return known.below(node.child, columns)
-
-
-def trace(node: Dedup, name: str, ask: Trace) -> list[Traced]:
-    return ask.below(node.child, name)
 
 
 def keeps(node: Dedup) -> str:

@@ -15,16 +15,11 @@ from slackwater.semantics.join import (
     time_bounds,
 )
 from slackwater.semantics.limits import Bounds
-from slackwater.semantics.operators.answers import (
-    Known,
-    Points,
-    Trace,
-    Traced,
-    bounds_alone,
-    least,
-)
-from slackwater.semantics.pattern_wants import Want
-from slackwater.semantics.patterns import Patterns
+from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
+
+wants = common.no_wants
+patterns = common.no_patterns
 
 
 def entering(node: Join) -> tuple[str, ...]:
@@ -47,23 +42,10 @@ def bounds(node: Join, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) 
     return found
 
 
-def wants(node: Join, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
-    return tuple(() for _ in node.inputs)
-
-
-def patterns(
-    node: Join,
-    inputs: Sequence[Patterns],
-    bounds: Sequence[Bounds],
-    sources: Mapping[str, Patterns],
-) -> Patterns:
-    return ()
-
-
 def frontier(node: Join, columns: Sequence[str], known: Known) -> Points:
     if outer_inputs(node.how):
         # An unmatched row comes out when its own time is old, whatever the other's is.
-        return bounds_alone(node, columns, known)
+        return common.bounds_alone(node, columns, known)
     bounds = [known.bound(child, on) for child, on in zip(node.inputs, node.on, strict=True)]
     held = known.hold(node)
     if held is not None:

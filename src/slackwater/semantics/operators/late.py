@@ -6,18 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Late
 from slackwater.semantics.limits import END, START, Bounds
-from slackwater.semantics.operators.answers import (
-    STATELESS,
-    Trace,
-    Traced,
-    bounds_alone,
-    no_time,
-)
-from slackwater.semantics.pattern_wants import Want
-from slackwater.semantics.patterns import Patterns
+from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Trace, Traced
 
-entering = no_time
-frontier = bounds_alone
+entering = common.no_time
+wants = common.no_wants
+patterns = common.no_patterns
+frontier = common.bounds_alone
+keeps = common.no_state
 
 
 def bounds(node: Late, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
@@ -26,22 +22,5 @@ def bounds(node: Late, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) 
     return {t.name: END if ended else START for t in node.times}
 
 
-def wants(node: Late, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
-    return ((),)
-
-
-def patterns(
-    node: Late,
-    inputs: Sequence[Patterns],
-    bounds: Sequence[Bounds],
-    sources: Mapping[str, Patterns],
-) -> Patterns:
-    return ()
-
-
 def trace(node: Late, name: str, ask: Trace) -> list[Traced]:
     return []
-
-
-def keeps(node: Late) -> str:
-    return STATELESS

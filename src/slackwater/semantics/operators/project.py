@@ -7,21 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Project
 from slackwater.semantics.limits import Bounds, shift
-from slackwater.semantics.operators.answers import (
-    STATELESS,
-    Known,
-    Points,
-    Trace,
-    Traced,
-    least,
-    no_time,
-)
+from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
 from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 
 _VARIANTS = 16
 
-entering = no_time
+entering = common.no_time
+keeps = common.no_state
 
 
 def bounds(
@@ -99,7 +93,3 @@ def trace(node: Project, name: str, ask: Trace) -> list[Traced]:
         if out == name
         for chain, moved in ask.below(node.child, origin)
     ]
-
-
-def keeps(node: Project) -> str:
-    return STATELESS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.semantics.operators import aggregate
-from slackwater.semantics.operators.answers import ask_readers
+from slackwater.semantics.operators.common import ask_readers
 
 entering = ask_readers
 bounds = ask_readers

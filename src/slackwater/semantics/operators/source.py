@@ -6,27 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Source
 from slackwater.semantics.limits import START, Bounds
-from slackwater.semantics.operators.answers import (
-    STATELESS,
-    Trace,
-    Traced,
-    bounds_alone,
-    no_time,
-)
-from slackwater.semantics.pattern_wants import Want
+from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Trace, Traced
 from slackwater.semantics.patterns import Patterns
 
-entering = no_time
-frontier = bounds_alone
+entering = common.no_time
+wants = common.no_wants
+frontier = common.bounds_alone
+keeps = common.no_state
 
 
 def bounds(node: Source, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
     given = sources.get(node.name, {})
     return {t.name: given.get(t.name, START) for t in node.times}
-
-
-def wants(node: Source, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
-    return ()
 
 
 def patterns(
@@ -40,7 +32,3 @@ def patterns(
 
 def trace(node: Source, name: str, ask: Trace) -> list[Traced]:
     return [((), 0)] if node.name == ask.source.name and name == ask.column else []
-
-
-def keeps(node: Source) -> str:
-    return STATELESS

@@ -6,19 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Union
 from slackwater.semantics.limits import END, START, Bounds, minimum
-from slackwater.semantics.operators.answers import (
-    STATELESS,
-    Known,
-    Points,
-    Trace,
-    Traced,
-    least,
-    no_time,
-)
+from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Pattern, Patterns, Test, crossed
 
-entering = no_time
+entering = common.no_time
+keeps = common.no_state
 
 
 def bounds(node: Union, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
@@ -56,13 +50,13 @@ def patterns(
     for child, mine, bound in zip(node.inputs, inputs, bounds, strict=True):
         to = dict(zip((f.name for f in child.schema), names, strict=True))
         side = [Pattern.of({to[c]: t for c, t in p.tests}) for p in mine]
-        for own, common in zip(child.times, node.times, strict=False):
+        for own, united in zip(child.times, node.times, strict=False):
             v = bound.get(own.name, START)
             if v >= END:
                 side = [Pattern(())]  # it has ended: it agrees with whatever the others say
                 break
             if v > START:
-                side.append(Pattern.of({common.name: Test.below(v)}))
+                side.append(Pattern.of({united.name: Test.below(v)}))
         sides.append(tuple(side))
     return crossed(sides, [t.name for t in node.times])
 
@@ -76,7 +70,3 @@ def frontier(node: Union, columns: Sequence[str], known: Known) -> Points:
 def trace(node: Union, name: str, ask: Trace) -> list[Traced]:
     at = [t.name for t in node.times].index(name)
     return [p for i in node.inputs for p in ask.below(i, i.times[at].name)]
-
-
-def keeps(node: Union) -> str:
-    return STATELESS

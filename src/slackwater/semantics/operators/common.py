@@ -1,0 +1,85 @@
+"""Answers that several operators have in common; a module of an operator takes them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Node
+from slackwater.semantics.limits import Bounds
+from slackwater.semantics.operators.answers import Known, Points, Trace, Traced
+from slackwater.semantics.pattern_wants import Want
+from slackwater.semantics.patterns import Patterns
+
+# --- of operators that let rows pass as they come, or leave some out ------------------------------------
+
+
+def same_bounds(
+    node: Node, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]
+) -> dict[str, int]:
+    """What is true of all rows is true of some."""
+    return {t.name: inputs[0][t.name] for t in node.times}
+
+
+def same_patterns(
+    node: Node,
+    inputs: Sequence[Patterns],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Patterns],
+) -> Patterns:
+    """What does not come in does not come out."""
+    return inputs[0]
+
+
+def same_frontier(node: Node, columns: Sequence[str], known: Known) -> Points:
+    """The input's, over the same times."""
+    return known.below(node.children[0], columns)
+
+
+def same_trace(node: Node, name: str, ask: Trace) -> list[Traced]:
+    """A time keeps its name."""
+    return ask.below(node.children[0], name)
+
+
+def no_state(node: Node) -> str:
+    """What an operator keeps that keeps nothing."""
+    return "nothing: rows pass as they come"
+
+
+def no_time(node: Node) -> tuple[str, ...]:
+    """No rows are held back."""
+    return ()
+
+
+# --- of operators that say less than others -------------------------------------------------------------
+
+
+def no_wants(node: Node, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
+    """No pattern is of use to the operator, and none goes through it."""
+    return tuple(() for _ in node.children)
+
+
+def no_patterns(
+    node: Node,
+    inputs: Sequence[Patterns],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Patterns],
+) -> Patterns:
+    """Nothing is said, which is always true."""
+    return ()
+
+
+def bounds_alone(node: Node, columns: Sequence[str], known: Known) -> Points:
+    """The frontier of an operator that knows no more of its times together than of each alone."""
+    return (tuple(known.bound(node, c) for c in columns),)
+
+
+def ask_readers(node: Node, *_: object) -> NoReturn:
+    """The answer of an operator that the planner put in the place of several: they answer for themselves."""
+    raise AnalysisError(
+        "ASK_READERS",
+        f"{type(node).__name__} holds the state of several operators and says nothing of their results",
+        hint="ask each of its readers",
+        operator=type(node).__name__,
+    )
