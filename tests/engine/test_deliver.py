@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.paths import deliver
+from slackwater.engine.paths import delivery
 from slackwater.engine.paths.batch import Batch, Staging
-from slackwater.engine.paths.deliver import Delivery, ticks_sql
+from slackwater.engine.paths.delivery import Delivery
+from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.plan.plan import Output, build
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.node import Source
@@ -28,13 +29,13 @@ def test_results_beyond_the_limit_are_written_at_once_and_none_is_lost(
     plan = build([Output("out", source)], ansi=True, zone="UTC")
     staging = {"out": Staging(str(tmp_path), ())}
     batch = Batch(plan, 0, 1, 1, None, frozenset(), False, {}, {}, {}, "", staging)
-    monkeypatch.setattr(deliver, "MAX_PENDING_BYTES", 100)  # 12 numbers
-    delivery = Delivery(batch, "t")
+    monkeypatch.setattr(delivery, "MAX_PENDING_BYTES", 100)  # 12 numbers
+    task = Delivery(batch, "t")
     for start in range(0, 50, 5):
-        delivery.keep_output("out", pa.table({"ts": range(start, start + 5)}))
-    written = len(delivery.files["out"])
-    delivery.finish()
-    files = delivery.files["out"]
+        task.keep_output("out", pa.table({"ts": range(start, start + 5)}))
+    written = len(task.files["out"])
+    task.finish()
+    files = task.files["out"]
     assert written == 3 and len(files) == 4  # three tables each, and the last one
     found = [v for f in files for v in pq.read_table(tmp_path / f.name)["ts"].to_pylist()]
     assert found == list(range(50)) and sum(f.rows for f in files) == 50

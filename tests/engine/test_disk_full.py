@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.task_errors import _column_engine_error, _no_room, written_by_spark
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import failpoints
@@ -184,11 +184,11 @@ def test_parquet_on_a_full_device_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         settings = type("S", (), {"compression": "zstd"})
         prefix = staticmethod(lambda what: what)
 
-    from slackwater.engine.paths import deliver
+    from slackwater.engine.paths import delivery
     from slackwater.engine.paths.batch import Staging
 
-    delivery = object.__new__(Delivery)
-    delivery.batch, delivery.task = Told(), "t"  # type: ignore[assignment]
+    task = object.__new__(Delivery)
+    task.batch, task.task = Told(), "t"  # type: ignore[assignment]
     write = pq.write_table
 
     def to_full_device(table: pa.Table, path: Path, **how: Any) -> None:
@@ -197,9 +197,9 @@ def test_parquet_on_a_full_device_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         path.symlink_to("/dev/full")
         write(table, path, **how)
 
-    monkeypatch.setattr(deliver.pq, "write_table", to_full_device)
+    monkeypatch.setattr(delivery.pq, "write_table", to_full_device)
     with pytest.raises(ExecutionError) as caught:
-        delivery._write(Staging(str(tmp_path)), "", pa.table({"v": [1, 2]}))
+        task._write(Staging(str(tmp_path)), "", pa.table({"v": [1, 2]}))
     assert caught.value.condition == "DISK_FULL" and "(16 bytes)" in caught.value.message
     assert os.listdir(tmp_path) == []
 

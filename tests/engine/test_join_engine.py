@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.operators.bounded_join import _policy
-from slackwater.engine.paths.join_rows import InputRows
+from slackwater.engine.operators.bounded_join import policy_of
+from slackwater.engine.paths.join import InputRows
 from slackwater.engine.plan.plan import Output, Plan, build
 from slackwater.engine.store import manifest as manifests
 from slackwater.kernels.buckets import bucket_range
@@ -183,7 +183,7 @@ def test_with_no_deadline_to_spare_pairs_come_at_once(engine: Engine) -> None:
     data = owing()
     at_once = transcript(data, memory=600, deadline="0 seconds")
     join = plan_of(at_once).operators[0].node
-    assert isinstance(join, Join) and _policy(join).backlog == 0
+    assert isinstance(join, Join) and policy_of(join).backlog == 0
     run(engine, at_once, data, {0: 1})
     seen = oracle(at_once)
     for i, o in enumerate(seen):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from slackwater.engine.operators import bounded_join as join_spill
+from slackwater.engine.operators.bounded_join import BoundedJoinProgram
 from slackwater.engine.operators.join import JoinProgram
 from slackwater.engine.operators.program import StateStep
-from slackwater.testing.executors import kernel_join
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.transcripts.script import parse
 
@@ -19,20 +19,16 @@ def counted(
 ) -> list[int]:
     """The ``late`` of each batch of a join of streams a and b, which are in order."""
     found: list[int] = []
-    step, advance = JoinProgram.step, join_spill.advance
+    for program in (JoinProgram, BoundedJoinProgram):
 
-    def watched(self: JoinProgram, *arguments: Any) -> StateStep:
-        done = step(self, *arguments)
-        found.append(done.late)
-        return done
+        def watched(
+            self: JoinProgram, *arguments: Any, step: Callable[..., StateStep] = program.step
+        ) -> StateStep:
+            done = step(self, *arguments)
+            found.append(done.late)
+            return done
 
-    def watched_spill(*arguments: Any) -> dict[str, Any]:
-        done = advance(*arguments)
-        found.append(done["late"])
-        return done
-
-    monkeypatch.setattr(JoinProgram, "step", watched)
-    monkeypatch.setattr(kernel_join.join_spill, "advance", watched_spill)
+        monkeypatch.setattr(program, "step", watched)
     stream = {"columns": {"ts": "bigint"}, "time": "ts", "progress": "ordered"}
     text = {
         "name": "late",

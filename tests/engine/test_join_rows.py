@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery, renamed
-from slackwater.engine.paths.join_rows import InputRows
+from slackwater.engine.paths.join import InputRows, admit
+from slackwater.engine.paths.steps import renamed
 from slackwater.engine.paths.wire import from_batches, pack, pack_control, to_batches
 from slackwater.engine.plan.plan import Output, Step, build
 from slackwater.kernels.buckets import bucket_of
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.join import Band
+from slackwater.model.names import ROWS
 from slackwater.model.node import Join, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
@@ -78,7 +79,7 @@ def test_only_what_results_show_is_kept_and_nothing_twice():
 def test_rows_are_the_same_whether_computed_or_renamed(time: str, key: Named):
     node = joined(source("a", "v", time), source("b", "w", time), (key, key), (0, "k"), (0, "v"), (0, "ts"))  # fmt: skip
     plan = build([Output("out", node)], ansi=True, zone="UTC")
-    batch = Batch(plan, 0, 1, 1, None, frozenset(), False, {}, {}, {}, "", {})
+    (operator,) = plan.operators
     path = next(p for p in plan.paths if p.producer == "a")
     ticks = [5, 7_000_000, -3]
     kinds = {"timestamp": UTC, "bigint": pa.int64(), "int": pa.int32()}
@@ -91,7 +92,8 @@ def test_rows_are_the_same_whether_computed_or_renamed(time: str, key: Named):
         }
     )
     shape = InputRows(node, 0)
-    got = shape.arrived(Delivery(batch, "t")._join_rows(node, path, table))
+    made = admit(operator, path, table, lambda sql, t: sql_to_arrow(connect(), sql, {ROWS: t}))
+    got = shape.arrived(made)
     assert got.schema.names == shape.full.names
     assert got["__sw_time"].to_pylist() == ticks
     keys = [1, 2, None] if key is KEY else [2, 3, None]

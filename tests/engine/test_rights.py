@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.paths import deliver
+from slackwater.engine.paths import delivery
 from slackwater.engine.paths.batch import Settings, Staging
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import OWNER, UMASK, Rights
@@ -130,11 +130,11 @@ def test_what_tasks_stage_has_the_rights_that_its_sink_says(
         id, epoch, failpoints, settings = 0, 1, "", Settings()
         prefix = staticmethod(lambda what: what)
 
-    delivery = object.__new__(deliver.Delivery)
-    delivery.batch, delivery.task = Told(), "t"  # type: ignore[assignment]
+    task = object.__new__(delivery.Delivery)
+    task.batch, task.task = Told(), "t"  # type: ignore[assignment]
     for name, rights in (("a", OWNER), ("b", UMASK)):
         staging = Staging(str(tmp_path / name / "deep"), rights=rights)
-        file = delivery._write(staging, "", pa.table({"v": [1]}))
+        file = task._write(staging, "", pa.table({"v": [1]}))
         assert isinstance(file, OutputFile)
         check(tmp_path / name, rights, umask)
 

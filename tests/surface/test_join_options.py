@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine.operators.bounded_join import _policy, is_spilled
-from slackwater.engine.plan.plan import Operator
+from slackwater.engine.operators.bounded_join import is_bounded, policy_of
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Join, Node, Sort, Source
 from slackwater.model.policy import Ordered
@@ -36,23 +35,23 @@ def join_of(node: Node) -> Join:
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("2m", 2 << 20), ("1.5 kb", 1536), (700, 700)])
-def test_memory_makes_a_join_that_spills(given: Any, wanted: int) -> None:
+def test_memory_makes_a_bounded_join(given: Any, wanted: int) -> None:
     node = join_of(joined(memory=given))
-    assert node.memory == wanted and is_spilled(Operator("join", node, 1))
-    assert _policy(node).memory == wanted
-    assert not is_spilled(Operator("join", join_of(joined()), 1))
+    assert node.memory == wanted and is_bounded(node)
+    assert policy_of(node).memory == wanted
+    assert not is_bounded(join_of(joined()))
 
 
 @pytest.mark.parametrize(
     ("given", "wanted"), [("10 seconds", 10_000_000), ("250 milliseconds", 250_000), (None, None)]
 )
 def test_a_deadline_reaches_the_policy_of_the_passes(given: Any, wanted: Any) -> None:
-    policy = _policy(join_of(joined(memory="1m", deadline=given)))
+    policy = policy_of(join_of(joined(memory="1m", deadline=given)))
     assert policy.deadline == wanted and policy.backlog == 1.0
 
 
 def test_a_deadline_of_nothing_probes_in_every_batch() -> None:
-    assert _policy(join_of(joined(memory="1m", deadline="0 seconds"))).backlog == 0.0
+    assert policy_of(join_of(joined(memory="1m", deadline="0 seconds"))).backlog == 0.0
 
 
 def test_a_deadline_without_memory_is_refused() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
-from slackwater.engine.plan.placing import buffers
+from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.progress.record import quality_record
 from slackwater.model.node import Source
 from slackwater.model.time import TimeColumn, iso
@@ -160,71 +160,5 @@ def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]
         "bounds": {
             t.name: show(t, bounds.get(t.name), query.plan.zone) for t in operator.node.times
         },
-        **_readers(states),
-        **buffers(operator, list(runs.values())),
-        **_groups(states),
-        **_held(states),
-        **_low(states),
-        **_join(states),
-        **_recall(done.statistics[id]),
+        **kind_of(operator).figures(operator, states, list(runs.values()), done.statistics[id]),
     }
-
-
-def _recall(known: dict[str, Any]) -> dict[str, Any]:
-    """How a join keeps its target for recall: the slack, what is needed and expected of it, what was measured."""
-    names = ("slack", "needed", "expected", "estimated")
-    return {"recall": {n: known["recall"][n] for n in names}} if "recall" in known else {}
-
-
-def _readers(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Results of each aggregate that shares an operator's state, over all tasks."""
-    found = [s["readers"] for s in states if "readers" in s]
-    return {"readers": {k: sum(f[k] for f in found) for k in found[0]}} if found else {}
-
-
-def _groups(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many groups of an adaptive aggregate are kept in which way, over all tasks."""
-    found = [s["statistics"]["groups"] for s in states if "groups" in s.get("statistics", {})]
-    return {"groups": {k: sum(f[k] for f in found) for k in found[0]}} if found else {}
-
-
-def _held(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Partials of closed windows that wait, where the end of a window is spread over batches."""
-    found = [s["statistics"]["held"] for s in states if "held" in s.get("statistics", {})]
-    return {"held": sum(found)} if found else {}
-
-
-def _low(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """What went into the low-level tables of an operator, what left them, and how much is in them."""
-    found = [s["statistics"]["low"] for s in states if "low" in s.get("statistics", {})]
-    return {"lowTable": {k: sum(f[k] for f in found) for k in found[0]}} if found else {}
-
-
-def _join(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a join in little memory did, over all groups."""
-    found = [s["statistics"]["join"] for s in states if "join" in s.get("statistics", {})]
-    if not found:
-        return {}
-    passes: dict[str, int] = {}
-    for f in found:
-        for reason, count in f["passes"].items():
-            passes[reason] = passes.get(reason, 0) + count
-    total = {
-        name: sum(sum(f[key]) if isinstance(f[key], list) else f[key] for f in found)
-        for name, key in JOIN_FIGURES.items()
-    }
-    sides = {
-        name: [sum(f[key][side] for f in found) for side in (0, 1)]
-        for name, key in JOIN_SIDES.items()
-    }
-    age = max(f["owed_age"] for f in found) // 1000
-    return {"join": {**total, **sides, "owedAgeMs": age, "passes": passes}}
-
-
-JOIN_FIGURES = {
-    "owedRows": "owed_rows", "owedBytes": "owed_bytes", "delayedResults": "delayed_results",
-    "overdueRows": "overdue_rows", "residentBytes": "resident_bytes", "blocks": "blocks",
-    "productiveBlocks": "productive_blocks", "readBytes": "read_bytes", "reads": "reads",
-    "seeks": "seeks", "writtenBytes": "written_bytes", "promoted": "promoted", "evicted": "evicted",
-}  # fmt: skip
-JOIN_SIDES = {"frequency": "frequency", "worth": "worth", "residentBySide": "resident_bytes"}

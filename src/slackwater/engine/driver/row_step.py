@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slackwater.engine.analysis.analyse import struct_of
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import pack_control, routes, spark_schema, to_batches, unpack
 from slackwater.engine.plan.plan import Path
 from slackwater.kernels.types import arrow_schema, cast_table

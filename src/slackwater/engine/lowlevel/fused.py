@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slackwater.engine.lowlevel.source_task import SourceTask
 from slackwater.engine.lowlevel.time_ranges import TimeRange
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import ticks_sql
+from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.plan.plan import Operator, Path, Plan
 from slackwater.kernels.aggregates import partials
 from slackwater.kernels.column_engine import quote

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import carrying, relation
+from slackwater.engine.paths.steps import carrying, relation
 from slackwater.engine.progress.quality import Reader, quality_settings, readers
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.names import PASS, PLACE, ROWS, ours, sub_query

@@ -21,7 +21,7 @@ from slackwater.engine.lowlevel.punctuation import Punctuation
 from slackwater.engine.lowlevel.quality_rows import QualityRows
 from slackwater.engine.lowlevel.strict_rows import StrictRows, in_order
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import Message, pack_control, routes
 from slackwater.engine.plan.plan import Path
 from slackwater.model.names import PASS

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slackwater.engine.lowlevel.quality_rows import feed
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import carrying
+from slackwater.engine.paths.steps import carrying
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.progress.quality import (
     Reader,

@@ -14,7 +14,7 @@ from slackwater.engine.lowlevel.source_task import SourceTask, broadcast_summari
 from slackwater.engine.lowlevel.splits import Split, scan_fused, scan_rows
 from slackwater.engine.operators.low_table import LowDelivery
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches
 from slackwater.model.names import SOURCE
 from slackwater.model.node import Source

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slackwater.engine.operators.present import present
-from slackwater.engine.operators.program import MAIN, Arrival, Part, State, StateStep
+from slackwater.engine.operators.program import MAIN, Arrival, Part, Program, State, StateStep
+from slackwater.engine.operators.results import present
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import adaptive
 from slackwater.kernels.windows import partials_step as aggregate
@@ -23,14 +22,14 @@ EAGER = "eager"
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
-class AdaptiveProgram:
+class AdaptiveProgram(Program):
     """Time windows of which each group is kept as rows or as partials, whichever is smaller.
 
     Who is better off on the other side is seen from all that is stored, so every batch reads the state; it is written
     anew only as far as groups change sides, or half of the rows have expired.
     """
 
-    def __init__(self, operator: Operator, buckets: tuple[int, int]):
+    def __init__(self, operator: Operator):
         assert isinstance(operator.node, Aggregate) and operator.spec is not None
         self.node = operator.node
         self.spec = operator.spec
@@ -80,5 +79,5 @@ class AdaptiveProgram:
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         if part == EAGER:
             return rows
-        rows = rows.filter(pc.greater_equal(rows[self.parts[part].order], first))
+        rows = super().compact(part, rows, first)
         return rows if part == ROWS else aggregate.merge_partials(self.inner, [rows])

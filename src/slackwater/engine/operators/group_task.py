@@ -15,16 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.engine.clock import monotonic
-from slackwater.engine.operators import bounded_join as join_spill
-from slackwater.engine.operators.groupwise import groupwise
-from slackwater.engine.operators.join import JoinProgram
+from slackwater.engine.operators.group_runs import GroupRuns
 from slackwater.engine.operators.ledgers import holds_of
-from slackwater.engine.operators.program import MAIN, Arrival, Program, StateStep
-from slackwater.engine.operators.shared import SharedPanesProgram, SharedSortProgram
-from slackwater.engine.operators.smoothing import SmoothProgram, is_smooth
-from slackwater.engine.operators.stateful import OPERATORS
+from slackwater.engine.operators.program import Arrival, GroupContext
+from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import (
     Message,
     from_batches,
@@ -35,12 +31,7 @@ from slackwater.engine.paths.wire import (
 )
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.progress.step import frontiers_of, held_bounds, new_progress, patterns_of
-from slackwater.engine.store import failpoints
-from slackwater.engine.store.manifest import Run
-from slackwater.engine.store.runs import overlaps, read_runs, write_run
 from slackwater.errors import ExecutionError
-from slackwater.kernels.buckets import bucket_range
-from slackwater.model.node import Join, SharedPanes, SharedSort
 from slackwater.semantics.patterns import Patterns
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -84,8 +75,15 @@ class _Inbox:
                 self.low.setdefault(body[0], []).append(body[1])
             elif key == "hold":
                 self.holds.setdefault(body[0], []).append(body[1])
-            else:
+            elif key == "descriptor":
                 self.descriptors.append(body)
+            else:
+                raise ExecutionError(
+                    "UNKNOWN_MESSAGE",
+                    f"a group task got a message of a kind that it does not know: {key!r}",
+                    hint="report this; all tasks of a query must run the same version of slackwater",
+                    kind=key,
+                )
 
 
 def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
@@ -177,74 +175,32 @@ def _advance(
     delivery: Delivery,
 ) -> dict[str, Any]:
     """Run one operator on its group: kernel, state, and results on their paths."""
-    group = inbox.group
-    buckets = bucket_range(group, batch.groups)
-    inputs = _arrivals(batch, operator, inbox, bounds)
-    if join_spill.is_spilled(operator):
-        return join_spill.advance(batch, operator, inputs, group, buckets, delivery)
-    program = groupwise(lambda: _program(batch, operator, buckets, inbox), operator.node, inputs)
-    old, new = [a.old for a in inputs], [a.new for a in inputs]
-    all_runs = batch.runs.get(operator.id, [])
-    mine = all_runs[group] if group < len(all_runs) else []
-    live = [
-        r for r in mine
-        if overlaps(r, buckets) and r.high >= program.first_needed(r.part, old)
-    ]  # fmt: skip
-
-    def state(low: int, high: int, part: str = MAIN) -> pa.Table:
-        wanted = [r for r in live if r.part == part and r.high >= low and r.low <= high]
-        return read_runs(batch.run_folder, wanted, buckets, program.parts[part].schema)
-
-    step: StateStep = program.step(inputs, state)
     sent: dict[str, int] = {}
-    for producer, table in step.results(operator.id):
+
+    def emit(producer: str, table: pa.Table) -> None:
         sent[producer] = sent.get(producer, 0) + table.num_rows
         for path in batch.plan.paths_from(producer):
             delivery.send(path, table)
-    runs: list[Run] = []
-    merged = 0
-    for part, shape in program.parts.items():
-        first = program.first_needed(part, new)
-        kept = [r for r in live if r.part == part and r.high >= first]
-        if part in step.rewritten:
-            kept = []
-        rows = step.kept.get(part)
-        if rows is not None and rows.num_rows:
-            prefix = f"{batch.prefix(operator.id)}-g{group}"
-            kept.append(_written(batch, prefix, rows, shape.order, part))
-        if len(kept) > batch.settings.compact_runs:
-            most = batch.settings.compact_rows
-            if step.compact_rows is not None:
-                most = min(most, step.compact_rows)
-            kept, count = _compact(
-                batch, operator, program, part, kept, buckets, first, group, most
-            )
-            merged += count
-        runs += kept
+
+    inputs = _arrivals(batch, operator, inbox, bounds)
+    context = GroupContext(batch, inbox.group, inputs, emit, inbox.low.get(operator.id, []))
+    program = kind_of(operator).program(operator, context)
+    state = GroupRuns(operator, context, program)
+    step = program.step(inputs, state.read)
+    for producer, table in step.results(operator.id):
+        emit(producer, table)
+    kept = state.after(step)
     return {
-        "runs": [asdict(r) for r in runs],
+        "runs": [asdict(r) for r in kept.runs],
         "in": sum(t.num_rows for a in inputs for t in a.tables),
         "out": sum(sent.values()),
         "late": step.late,
-        "compacted": merged,
+        "compacted": kept.merged,
         **({"readers": sent} if step.readers else {}),
         **({"statistics": dict(step.statistics)} if step.statistics else {}),
         **({"ledger": step.ledger, "hold": list(step.hold)} if step.ledger is not None else {}),
         **({"tables": [asdict(r) for r in step.low_tables]} if step.low_tables is not None else {}),
     }
-
-
-def _program(batch: Batch, operator: Operator, buckets: tuple[int, int], inbox: _Inbox) -> Program:
-    if isinstance(operator.node, Join):
-        return JoinProgram(operator, buckets, batch)
-    if isinstance(operator.node, SharedPanes):
-        return SharedPanesProgram(operator, buckets)
-    if isinstance(operator.node, SharedSort):
-        return SharedSortProgram(operator)
-    if is_smooth(batch, operator):
-        told = inbox.low.get(operator.id, [])
-        return SmoothProgram(operator, buckets, batch, inbox.group, told)
-    return OPERATORS[type(operator.node)](operator, buckets)
 
 
 def _arrivals(
@@ -260,39 +216,3 @@ def _arrivals(
         bound, patterns = bounds[name][on], (inbox.before[name], inbox.after[name])
         arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns, frontiers))
     return arrivals
-
-
-def _compact(
-    batch: Batch,
-    operator: Operator,
-    program: Program,
-    part: str,
-    runs: list[Run],
-    buckets: tuple[int, int],
-    first: int,
-    group: int,
-    budget: int,
-) -> tuple[list[Run], int]:
-    """Merge the smallest runs of a part into one, as far as the budget of rows goes."""
-    chosen: list[Run] = []
-    for run in sorted(runs, key=lambda r: r.rows):
-        if chosen and budget < run.rows:
-            break
-        budget -= run.rows
-        chosen.append(run)
-    if len(chosen) < 2:
-        return runs, 0
-    failpoints.hit("compact.before", batch.failpoints)
-    shape = program.parts[part]
-    rows = read_runs(batch.run_folder, chosen, buckets, shape.schema)
-    rows = program.compact(part, rows, first)
-    rest = [r for r in runs if r not in chosen]
-    if rows.num_rows:
-        prefix = f"{batch.prefix(operator.id)}-g{group}c"
-        rest.append(_written(batch, prefix, rows, shape.order, part))
-    return rest, len(chosen)
-
-
-def _written(batch: Batch, prefix: str, rows: pa.Table, order: str, part: str) -> Run:
-    rights = batch.settings.rights
-    return write_run(batch.run_folder, prefix, rows, order, batch.failpoints, part, rights)

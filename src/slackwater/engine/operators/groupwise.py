@@ -1,6 +1,7 @@
-"""Group-wise punctuation in stateful operators: wrappers that close, and free, single groups.
+"""Group-wise punctuation in stateful operators: programs around programs that close, and free, single groups.
 
-They run only where patterns hold at an operator's input; without punctuation of that kind nothing changes.
+A kind of operator puts them around its program only where patterns hold at the input; without punctuation of that kind
+nothing changes.
 """
 
 from __future__ import annotations
@@ -12,48 +13,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.operators.present import present
+from slackwater.engine.operators.aggregate import AggregateProgram
 from slackwater.engine.operators.program import MAIN, Arrival, Program, State, StateStep
-from slackwater.engine.operators.stateful import AggregateProgram
-from slackwater.errors import ExecutionError
+from slackwater.engine.operators.results import present
 from slackwater.kernels.windows.group_close import close_groups, dead_partials, is_closed
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.kernels.windows.pattern_match import matched_keys, matching
 from slackwater.model.names import TIME
-from slackwater.model.node import Aggregate, Dedup, Node
+from slackwater.model.node import Aggregate, Dedup
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
-from slackwater.semantics.pattern_rules import (
-    Closing,
-    closable,
-    closing,
-    finishable,
-    finishing,
-)
+from slackwater.semantics.pattern_rules import Closing, closing, finishing
 from slackwater.semantics.patterns import Patterns
 
 
-def groupwise(make: Callable[[], Program], node: Node, inputs: Sequence[Arrival]) -> Program:
-    """The program, made to use the patterns that hold at its input, if there are any of use."""
-    program = make()
-    if len(inputs) != 1 or not (inputs[0].before or inputs[0].after):
-        return program
-    if isinstance(node, Dedup):
-        return _Dedup(program, node)
-    if isinstance(node, Aggregate) and finishable(node):
-        return _Finished(program, node, make)
-    if not closable(node):
-        return program
-    if not isinstance(program, AggregateProgram):
-        raise ExecutionError(
-            "NOT_GROUPWISE",
-            f"{type(program).__name__} cannot close single groups, but there is punctuation that does",
-            hint='set the option windowPlan to "panes" or "wids"',
-        )
-    return _Aggregate(program)
-
-
-class _Wrapper:
+class _Wrapper(Program):
     """What is the same with and without patterns."""
 
     def __init__(self, inner: Program):
@@ -64,7 +38,7 @@ class _Wrapper:
         return self.inner.first_needed(part, bounds)
 
 
-class _Aggregate(_Wrapper):
+class ClosingAggregate(_Wrapper):
     """Windows of single groups, closed by patterns besides the bound."""
 
     def __init__(self, inner: AggregateProgram):
@@ -115,7 +89,7 @@ def _not_closed(node: Aggregate, output: pa.Table, before: Closing) -> pa.Table:
     return output.filter(pa.array(~gone))
 
 
-class _Finished(_Wrapper):
+class Finished(_Wrapper):
     """Windows of any type: a group that a pattern names has come to its end, as if the stream had."""
 
     def __init__(self, inner: Program, node: Aggregate, make: Callable[[], Program]):
@@ -172,7 +146,7 @@ class _Finished(_Wrapper):
         return self._part(self.inner.compact(part, rows, first), self.after, False)
 
 
-class _Dedup(_Wrapper):
+class ForgettingDedup(_Wrapper):
     """First rows: a key that a pattern names is forgotten, and its rows, should some come, are late."""
 
     def __init__(self, inner: Program, node: Dedup):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slackwater.engine.operators.program import Arrival, Part, State, StateStep
-from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import relation, renamed
-from slackwater.engine.paths.join_rows import InputRows
+from slackwater.engine.operators.program import (
+    Arrival,
+    GroupContext,
+    Part,
+    Program,
+    State,
+    StateStep,
+)
+from slackwater.engine.paths.join import InputRows
+from slackwater.engine.paths.steps import relation, renamed
 from slackwater.engine.plan.plan import Operator, Step, finishing
 from slackwater.engine.progress.recall import LateResults
 from slackwater.kernels.column_engine import connect, sql_to_arrow
@@ -27,15 +31,15 @@ from slackwater.semantics.join import met_from, needed_from, outer_inputs
 MATCHED = "m"
 
 
-class JoinProgram:
+class JoinProgram(Program):
     """Rows of several inputs that match. Part ``"0"`` has the stored rows of input 0 and so on; ``"0m"`` the
     ids of those that found a partner after they were stored, where an outer join must know it.
     """
 
-    def __init__(self, operator: Operator, buckets: tuple[int, int], batch: Batch):
+    def __init__(self, operator: Operator, context: GroupContext):
         assert isinstance(operator.node, Join)
         self.node = operator.node
-        self.batch = batch
+        self.operator, self.context, self.batch = operator, context, context.batch
         node = self.node
         count = len(node.keys[0])
         self.rows = [InputRows(node, i) for i in range(len(node.inputs))]
@@ -47,7 +51,7 @@ class JoinProgram:
             key_names=tuple(rows.key_names for rows in self.rows),
         )
         self.outer = outer_inputs(node.how)
-        self.late_results = LateResults(batch, operator)
+        self.late_results = LateResults(self.batch, operator)
         self.parts: dict[str, Part] = {}
         for i, rows in enumerate(self.rows):
             self.parts[str(i)] = Part(TIME, join.state_schema(self.spec, i, rows.lean))
@@ -79,26 +83,22 @@ class JoinProgram:
             self.batch.id << 32,
         )
         late = sum(self.late(i, t, old) for i, t in enumerate(new))
-        keep: dict[str, pa.Table] = {}
-        told: dict[str, Any] = {}
-
-        def output() -> Iterator[pa.Table]:
-            for table in done.output:
-                self.late_results.record(table[TIME].to_numpy(), old)
-                yield self.shown(table)
-            told.update(self.late_results.told)
-            kept = done.finish()
-            for i, table in enumerate(kept.keep):
-                keep[str(i)] = self.rows[i].narrowed(table)
-            for i in self.outer:
-                keep[f"{i}{MATCHED}"] = kept.matched[i]
-
-        return StateStep(output(), keep, late, told)
+        for table in done.output:
+            self.late_results.record(table[TIME].to_numpy(), old)
+            self.send(table)
+        kept = done.finish()
+        keep = {str(i): self.rows[i].narrowed(table) for i, table in enumerate(kept.keep)}
+        keep.update({f"{i}{MATCHED}": kept.matched[i] for i in self.outer})
+        return StateStep([], keep, late, self.late_results.told)
 
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""
         first = met_from(self.node.within, i, bounds)
         return int(np.count_nonzero(rows[TIME].to_numpy() < first))
+
+    def send(self, results: pa.Table) -> None:
+        """Send a kernel's results on: there may be more than fit into memory."""
+        self.context.emit(self.operator.id, self.shown(results))
 
     def shown(self, results: pa.Table) -> pa.Table:
         """A kernel's results with all columns that the node's ``outputs`` need."""
@@ -133,9 +133,6 @@ class JoinProgram:
             sql = relation((step,), f"SELECT * FROM {ROWS}")
             found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: shown})
         return cast_table(found, schema)
-
-    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        return rows.filter(pc.greater_equal(rows[TIME], first))
 
 
 def _reader(

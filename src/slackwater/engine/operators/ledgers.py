@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackwater.engine.operators import bounded_join as join_spill
-from slackwater.engine.operators import smoothing
+from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.plan.plan import Plan
-from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
 
 Ledgers = Mapping[str, Sequence[Any]]
@@ -27,8 +25,7 @@ def regrouped(plan: Plan, ledgers: Ledgers, count: int) -> dict[str, list[Any]]:
     for operator in plan.operators:
         mine = list(ledgers.get(operator.id, ()))
         if mine and len(mine) != count:
-            kind = join_spill if isinstance(operator.node, Join) else smoothing
-            mine = list(kind.regroup(mine, count))
+            mine = kind_of(operator).regroup(mine, count)
         if mine:
             found[operator.id] = mine
     return found
@@ -37,9 +34,7 @@ def regrouped(plan: Plan, ledgers: Ledgers, count: int) -> dict[str, list[Any]]:
 def owes(plan: Plan, ledgers: Ledgers) -> bool:
     """Whether some operator has work left that needs no new input."""
     return any(
-        join_spill.owes(ledger) if isinstance(op.node, Join) else smoothing.owes(ledger)
-        for op in plan.operators
-        for ledger in ledgers.get(op.id, ())
+        kind_of(op).owes(ledger) for op in plan.operators for ledger in ledgers.get(op.id, ())
     )
 
 

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery
+from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import pack_control, routes
 from slackwater.engine.plan.plan import Operator, Path, has_patterns
 from slackwater.engine.store.manifest import Run
-from slackwater.engine.store.runs import read_run, read_runs, write_run
+from slackwater.engine.store.runs import reaches, read_run, read_runs, write_run
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.windows import low_table
 from slackwater.kernels.windows.partials_step import ints, partials_schema
@@ -148,7 +148,7 @@ def drain(
             pane = ints(stored, "_pane")
             leaving = stored.filter(pa.array((pane >= gone) & (pane < mark)))
             rows.append(leaving.drop_columns([low_table.SLOT]))
-        if run.high >= mark:
+        if reaches(run, mark):
             left.append(replace(run, meta={**run.meta, "from": mark}))
             # Panes that are not listed are newer than those that are.
             present.append(next((p for p in listed if p >= mark), max(mark, listed[-1] + 1)))

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.engine.operators.low_table import Drained, Told, drain, entries_of, rule_of
-from slackwater.engine.operators.present import present
-from slackwater.engine.operators.program import Arrival, State, StateStep
-from slackwater.engine.operators.stateful import AggregateProgram
+from slackwater.engine.operators.aggregate import AggregateProgram
+from slackwater.engine.operators.low_table import Drained, drain, entries_of, rule_of
+from slackwater.engine.operators.program import Arrival, GroupContext, State, StateStep
+from slackwater.engine.operators.results import present
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.plan.plan import Operator, has_patterns
 from slackwater.kernels.buckets import bucket_range
@@ -66,17 +66,11 @@ def owes(ledger: Ledger) -> bool:
 class SmoothProgram(AggregateProgram):
     """Window aggregates over panes or window ids, a part of the closed windows at a time."""
 
-    def __init__(
-        self,
-        operator: Operator,
-        buckets: tuple[int, int],
-        batch: Batch,
-        group: int,
-        told: Sequence[Told] = (),
-    ):
-        super().__init__(operator, buckets)
-        self.operator, self.batch, self.told = operator, batch, told
-        self.buckets = buckets
+    def __init__(self, operator: Operator, context: GroupContext):
+        super().__init__(operator, context)
+        batch = context.batch
+        self.operator, self.batch, self.told = operator, batch, context.low_tables
+        self.buckets = buckets = context.buckets
         settings = batch.settings
         # Whoever waits for the results of a flush wants all of them.
         self.rule = Smoothing(settings.smooth, settings.smooth_windows)
@@ -84,8 +78,8 @@ class SmoothProgram(AggregateProgram):
         child = batch.plan.name_of(operator.node.children[0])
         size = buckets[1] - buckets[0]
         self.closed = np.full(size, self._closed(batch.bound(child, operator.on)), np.int64)
-        known = batch.ledgers.get(operator.id, [])
-        for low, high, wid in known[group]["closed"] if group < len(known) else []:
+        ledger = context.ledger(operator)
+        for low, high, wid in ledger["closed"] if ledger is not None else []:
             self.closed[low - buckets[0] : high - buckets[0]] = wid
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:

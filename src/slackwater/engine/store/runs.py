@@ -143,6 +143,11 @@ def overlaps(run: Run, buckets: tuple[int, int]) -> bool:
     return run.buckets[0] < buckets[1] and buckets[0] < run.buckets[1]
 
 
+def reaches(run: Run, first: int) -> bool:
+    """Whether a run may hold rows at or above ``first``, in the order that it is cut by."""
+    return run.high >= first
+
+
 def _load(path: Path, run: Run) -> pa.Table:
     key = str(path)
     if key in _cache:

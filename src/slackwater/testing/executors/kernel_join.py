@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from slackwater.engine.operators import bounded_join as join_spill
-from slackwater.engine.operators.join import JoinProgram
+from slackwater.engine.operators.group_runs import GroupRuns
 from slackwater.engine.operators.ledgers import holds_of
-from slackwater.engine.operators.program import Arrival
+from slackwater.engine.operators.program import Arrival, GroupContext
+from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.deliver import Delivery, relation
+from slackwater.engine.paths.steps import relation
 from slackwater.engine.plan import plan as plans
 from slackwater.engine.store.manifest import Run
-from slackwater.kernels.buckets import BUCKETS, bucket_of
+from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.names import BUCKET, ROWS, TIME, key
@@ -33,17 +33,6 @@ from slackwater.model.time import TimeColumn
 from slackwater.semantics.frontier import Points, frontier
 from slackwater.testing.executors.kernel_tables import PLACE, plain, query, ticks_of
 from slackwater.testing.executors.program_machine import ProgramMachine
-
-
-class _Collected(Delivery):
-    """Results, in place of messages and files."""
-
-    def __init__(self, batch: Batch):
-        super().__init__(batch, "")
-        self.tables: list[pa.Table] = []
-
-    def send(self, path: plans.Path, table: pa.Table) -> None:
-        self.tables.append(table)
 
 
 class KernelJoin:
@@ -59,9 +48,7 @@ class KernelJoin:
         self._ledger: str | None = None
         self._runs: list[Run] = []
         self._batches = 0
-        self._machine = ProgramMachine(
-            self.operator, make=lambda op: JoinProgram(op, (0, BUCKETS), self._batch((), None))
-        )
+        self._machine = ProgramMachine(self.operator, batch=lambda: self._batch((), None))
 
     def step(
         self, inputs: Sequence[pa.Table], old: Sequence[int], new: Sequence[int], now: int | None
@@ -75,7 +62,7 @@ class KernelJoin:
         if self.node.memory is None:
             found = self._machine.pieces(arrivals)
         else:
-            found = self._spilled(arrivals, now)
+            found = self._bounded(arrivals, now)
         raw = arrow_schema(self.node.raw_fields)
         rows = pa.concat_tables(
             [raw.empty_table(), *(t.select(raw.names).cast(raw) for t in found)]
@@ -83,14 +70,17 @@ class KernelJoin:
         sql = relation((plans.finishing(self.node),), f"SELECT * FROM {ROWS}")
         return sql_to_arrow(connect(), sql, {ROWS: rows}).cast(arrow_schema(self.node.schema))
 
-    def _spilled(self, arrivals: list[Arrival], now: int | None) -> list[pa.Table]:
+    def _bounded(self, arrivals: list[Arrival], now: int | None) -> list[pa.Table]:
         batch = self._batch([a.old for a in arrivals], now)
-        delivery = _Collected(batch)
-        done = join_spill.advance(batch, self.operator, arrivals, 0, (0, BUCKETS), delivery)
-        self._ledger = json.dumps(done["ledger"])
-        self._runs = [Run.from_json(r) for r in done["runs"]]
-        self.hold = holds_of(batch, {self.operator.id: [done["hold"]]})[self.operator.id]
-        return delivery.tables
+        results: list[pa.Table] = []
+        context = GroupContext(batch, 0, arrivals, lambda _, table: results.append(table))
+        program = kind_of(self.operator).program(self.operator, context)
+        state = GroupRuns(self.operator, context, program)
+        step = program.step(arrivals, state.read)
+        self._ledger = json.dumps(step.ledger)
+        self._runs = state.after(step).runs
+        self.hold = holds_of(batch, {self.operator.id: [step.hold]})[self.operator.id]
+        return results
 
     def _batch(self, old: Sequence[int], now: int | None) -> Batch:
         names = [self.plan.name_of(c) for c in self.node.inputs]

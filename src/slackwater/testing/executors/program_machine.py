@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.operators.groupwise import groupwise
-from slackwater.engine.operators.program import MAIN, Arrival, Program
-from slackwater.engine.operators.stateful import OPERATORS
-from slackwater.engine.plan.plan import Operator
-from slackwater.kernels.buckets import BUCKETS
+from slackwater.engine.operators.program import MAIN, Arrival, GroupContext, Program
+from slackwater.engine.operators.registry import kind_of
+from slackwater.engine.paths.batch import Batch
+from slackwater.engine.plan.plan import Operator, Plan
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,9 @@ class ProgramMachine:
     operator: Operator
     compact_runs: int = 2
     runs: list[MemoryRun] = field(default_factory=list)
-    make: Callable[[Operator], Program] = field(
-        default=lambda operator: OPERATORS[type(operator.node)](operator, (0, BUCKETS))
-    )
+    batch: Callable[[], Batch] = field(default=lambda: Batch(
+        Plan((), (), (), (), (), (), True, "UTC"), 0, 1, 1, None, frozenset(), False, {}, {}, {}, "", {}
+    ))  # fmt: skip
 
     def step(self, inputs: Sequence[Arrival]) -> pa.Table:
         """One batch; the results."""
@@ -46,9 +45,10 @@ class ProgramMachine:
 
     def pieces(self, inputs: Sequence[Arrival]) -> list[pa.Table]:
         """One batch; the results as they come, maybe none."""
-        node = self.operator.node
-        program = groupwise(lambda: self.make(self.operator), node, inputs)
-        old, new = [a.old for a in inputs], [a.new for a in inputs]
+        output: list[pa.Table] = []
+        context = GroupContext(self.batch(), 0, inputs, lambda _, table: output.append(table))
+        program = kind_of(self.operator).program(self.operator, context)
+        old, new = context.old, context.new
         live = [r for r in self.runs if r.high >= program.first_needed(r.part, old)]
 
         def state(low: int, high: int, part: str = MAIN) -> pa.Table:
@@ -56,7 +56,7 @@ class ProgramMachine:
             return pa.concat_tables([program.parts[part].schema.empty_table(), *wanted])
 
         step = program.step(inputs, state)
-        output = list(step.tables)
+        output += step.tables
         runs: list[MemoryRun] = []
         for part in program.parts:
             first = program.first_needed(part, new)

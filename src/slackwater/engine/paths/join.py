@@ -1,4 +1,4 @@
-"""Rows of a join's inputs as they are sent and stored: no column that no result shows, and none twice.
+"""What a join needs of rows, and how they are sent and stored: no column that no result shows, and none twice.
 
 The time column is left out, since `TIME` says the same; so is a key that is one of the columns anyway. Kernels
 get them back for nothing: an Arrow column can stand in a table under two names.
@@ -10,10 +10,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from slackwater.engine.paths.steps import Queried, relation, renamed, ticks_sql
+from slackwater.engine.plan.plan import Operator, Path
+from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.column_engine import quote
 from slackwater.kernels.types import arrow_type
 from slackwater.model import names
-from slackwater.model.names import BUCKET, TIME
+from slackwater.model.names import BUCKET, TIME, sub_query
 from slackwater.model.node import Join, raw_name
 from slackwater.model.time import TimeColumn
 
@@ -87,3 +90,30 @@ def plain_time(time: TimeColumn, kinds: Mapping[str, pa.DataType]) -> bool:
     if kind is None or time.parts or time.kind == "window":
         return False
     return bool(pa.types.is_int64(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us"))
+
+
+def admit(operator: Operator, path: Path, table: pa.Table, queried: Queried) -> pa.Table:
+    """Rows of one input of a join."""
+    assert isinstance(operator.node, Join)
+    shape = InputRows(operator.node, path.input)
+    rows = renamed(path.steps, table)
+    kinds = {} if rows is None else {f.name: f.type for f in rows.schema}
+    places = {quote(c): c for c in kinds}
+    if (
+        rows is None
+        or not plain_time(shape.time, kinds)
+        or not all(sql in places for sql in shape.keys)
+    ):
+        items = [quote(c) for c in shape.columns] + [f"{ticks_sql(shape.time)} AS {TIME}"]
+        items += [f"{sql} AS {names.key(i)}" for i, sql in enumerate(shape.keys)]
+        sql = f"SELECT {', '.join(items)} FROM {sub_query(relation(path.steps))}"
+        rows = queried(sql, table)
+    else:
+        # Nothing to compute: the table's columns under other names.
+        keys = [rows[places[sql]] for sql in shape.keys]
+        columns = [*(rows[c] for c in shape.columns), rows[shape.time.name], *keys]
+        rows = pa.table(columns, names=[f.name for f in shape.full][:-1])
+    rows = rows.cast(pa.schema(list(shape.full)[:-1]))
+    own = [names.key(i) for i in range(len(shape.keys))]
+    buckets = bucket_of([rows[c] for c in own], rows=rows.num_rows)
+    return shape.narrowed(rows.append_column(BUCKET, pa.array(buckets, pa.int16())))

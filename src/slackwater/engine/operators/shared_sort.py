@@ -1,73 +1,38 @@
-"""Operators that share one state (see `sharing`), as the group task sees them: input ``i`` has the bounds of reader ``i``."""
+"""Sorts that share one store of rows (see `sharing`), as the group task sees them.
+
+Input ``i`` has the bounds of reader ``i``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.clock import monotonic
-from slackwater.engine.operators.present import present
-from slackwater.engine.operators.program import MAIN, Arrival, Part, State, StateStep
-from slackwater.engine.operators.stateful import with_empty
-from slackwater.engine.plan.plan import Operator
-from slackwater.kernels.buckets import bucket_of
+from slackwater.engine.operators.kinds import Kind, Report, added
+from slackwater.engine.operators.program import (
+    Arrival,
+    GroupContext,
+    Part,
+    Program,
+    State,
+    StateStep,
+)
+from slackwater.engine.plan.placing import Waiting, buffers, fixed_slack, tree_of
+from slackwater.engine.plan.plan import Operator, Plan
+from slackwater.engine.store.manifest import Run
 from slackwater.kernels.rows import waiting
 from slackwater.kernels.types import arrow_schema
-from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.kernels.windows import shared_panes
-from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.names import BUCKET, FOR, TIME
-from slackwater.model.node import Aggregate, SharedPanes, SharedSort
-from slackwater.semantics.window_ids import closed_by
+from slackwater.model.node import SharedSort
+from slackwater.semantics.slack.placement import memory, optimal, unshared
+from slackwater.semantics.slack.routes import Routes, describe, held, routes_of
 
 
-class SharedPanesProgram:
-    """A store of panes and the aggregates that read it."""
-
-    def __init__(self, operator: Operator, buckets: tuple[int, int]):
-        assert isinstance(operator.node, SharedPanes) and operator.spec is not None
-        self.owns_all = buckets[0] <= int(bucket_of([], rows=1)[0]) < buckets[1]
-        self.spec = operator.spec
-        self.readers = operator.node.readers
-        self.store = shared_panes.Store(
-            self.spec, tuple(_reader_spec(self.spec, node) for _, node in self.readers)
-        )
-        self.parts = {MAIN: Part("_pane", aggregate.partials_schema(self.spec))}
-
-    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
-        return shared_panes.needed(self.store, self._closed(bounds))
-
-    def _closed(self, bounds: Sequence[int]) -> list[int]:
-        pairs = zip(bounds, self.store.readers, strict=True)
-        return [closed_by(bound, reader.sliding) for bound, reader in pairs]
-
-    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
-        closed = self._closed([a.old for a in inputs])
-        close_to = self._closed([a.new for a in inputs])
-        fresh = aggregate.merge_partials(self.spec, [t for a in inputs for t in a.tables])
-        done = shared_panes.step(
-            self.store, fresh, lambda low, high: state(low, high), closed, close_to
-        )
-        found = {}
-        for i, (name, node) in enumerate(self.readers):
-            output = done.outputs[i]
-            if node.emit_empty and self.owns_all:
-                output = with_empty(output, self.store.readers[i], closed[i], close_to[i])
-            found[name] = present(node, output)
-        return StateStep([], done.keep, done.late, readers=found)
-
-    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        rows = rows.filter(pc.greater_equal(rows["_pane"], first))
-        return aggregate.merge_partials(self.spec, [rows])
-
-
-def _reader_spec(store: AggregateSpec, node: Aggregate) -> AggregateSpec:
-    return AggregateSpec(store.keys, node.window, node.primitives, "panes", store.ansi)
-
-
-class SharedSortProgram:
+class SharedSortProgram(Program):
     """Rows that wait for several sorts, each where the placement says; a row reaches each sort when its bound passes.
 
     All rows of a sort are in one bucket, so one group has them all.
@@ -127,3 +92,44 @@ class SharedSortProgram:
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return rows.filter(pa.array(waiting.owed(rows, self._limits(part, self.bounds))))
+
+
+class SharedSortKind(Kind):
+    """Rows that wait for several sorts."""
+
+    def program(self, operator: Operator, context: GroupContext) -> Program:
+        return SharedSortProgram(operator)
+
+    def figures(
+        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+    ) -> dict[str, Any]:
+        """Results of each sort, and rows by the place where they wait."""
+        return {"readers": added([r["readers"] for r in reports]), **buffers(operator, runs)}
+
+    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+        node = operator.node
+        assert isinstance(node, SharedSort)
+        count = len(node.readers)
+        filters = {c.sql for filters in node.filters for c in filters}
+        if filters:
+            return f"slack buffers on {node.on} for {count} sorts behind {len(filters)} filter(s)"
+        return f"one chain of slack buffers on {node.on} for {count} sorts of the same rows"
+
+    def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
+        """Where the rows wait, in ticks; where a slack is not known, who reads them."""
+        stored = Waiting.from_json(known["waiting"]) if "waiting" in known else None
+        slack: dict[str, int | None] = {n: fixed_slack(plan, n) for n in operator.producers}
+        if stored is not None:
+            slack.update({n: stored.reports.current.get(n) for n, k in slack.items() if k is None})
+        sure = {n: k for n, k in slack.items() if k is not None}
+        if len(sure) < len(operator.producers):
+            return [f"read by {n}" for n in operator.producers]
+        tree = tree_of(operator, sure, stored.selectivity if stored is not None else {})
+        routes: Routes = routes_of(tree, optimal(tree))
+        if stored is not None and set(stored.routes) == set(sure):
+            routes = stored.routes
+        lines = describe(tree, routes)
+        if stored is not None:
+            lines += [f"{n} lets through {s.value:.3g}" for n, s in stored.selectivity.items()]
+        now, apart = held(tree, routes), memory(tree, unshared(tree))
+        return [*lines, f"{now:.4g} ticks of rows are held, by themselves {apart:.4g}"]

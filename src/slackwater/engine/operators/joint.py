@@ -1,0 +1,57 @@
+"""Windows of several times at once as the group task sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from slackwater.engine.operators.program import (
+    MAIN,
+    Arrival,
+    GroupContext,
+    Program,
+    State,
+    StateStep,
+)
+from slackwater.engine.operators.results import present
+from slackwater.engine.operators.window_kind import FinishedKind
+from slackwater.engine.operators.window_program import (
+    WindowProgram,
+)
+from slackwater.engine.plan.plan import Operator
+from slackwater.kernels.windows import joint
+from slackwater.semantics.frontier import Points
+
+
+class JointProgram(WindowProgram):
+    """Groups on the windows of several times; the state is cut by panes of the first."""
+
+    after: Points = ()
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        return joint.needed(self.spec, bounds[0])
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (rows,) = inputs
+        before, self.after = rows.frontiers
+        stored = self.schema.empty_table()
+        if before != self.after:
+            stored = state(-(1 << 63), (1 << 63) - 1)
+        done = joint.step(self.spec, self.fresh(rows.tables), stored, before, self.after)
+        output = present(self.node, done.output)
+        if 2 * int(done.alive.sum()) > stored.num_rows or not stored.num_rows:
+            return StateStep(output, done.keep, done.dropped)
+        # Half of the state is of no more use: writing the rest once costs less than keeping all.
+        keep = pa.concat_tables([stored.filter(pa.array(done.alive)), done.keep])
+        return StateStep(output, keep, done.dropped, rewritten=frozenset([MAIN]))
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        return joint.living(self.spec, super().compact(part, rows, first), self.after)
+
+
+class JointKind(FinishedKind):
+    """Groups on the windows of several times."""
+
+    def plain(self, operator: Operator, context: GroupContext) -> Program:
+        return JointProgram(operator)

@@ -1,0 +1,71 @@
+"""Which kind an operator is of: one entry per stateful node type, and per type of window for aggregates.
+
+A new operator is a file with its `Kind`, and a line here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slackwater.engine.operators.by_tuple import ByTupleKind
+from slackwater.engine.operators.custom import CustomKind
+from slackwater.engine.operators.dedup import DedupKind
+from slackwater.engine.operators.join_kind import JoinKind
+from slackwater.engine.operators.joint import JointKind
+from slackwater.engine.operators.kinds import Kind
+from slackwater.engine.operators.landmark import LandmarkKind
+from slackwater.engine.operators.rows import RowsKind
+from slackwater.engine.operators.sessions import SessionKind
+from slackwater.engine.operators.shared_panes import SharedPanesKind
+from slackwater.engine.operators.shared_sort import SharedSortKind
+from slackwater.engine.operators.sort import SortKind
+from slackwater.engine.operators.time_windows import TimeKind
+from slackwater.engine.plan.plan import Operator
+from slackwater.errors import ExecutionError
+from slackwater.model.node import Aggregate, Dedup, Join, Node, SharedPanes, SharedSort, Sort
+from slackwater.model.window import (
+    ByTuple,
+    CustomWindow,
+    JointWindow,
+    Landmark,
+    RowWindow,
+    SessionWindow,
+    TimeWindow,
+)
+
+WINDOWS: dict[type[Any], Kind] = {
+    TimeWindow: TimeKind(),
+    RowWindow: RowsKind(),
+    Landmark: LandmarkKind(),
+    ByTuple: ByTupleKind(),
+    SessionWindow: SessionKind(),
+    CustomWindow: CustomKind(),
+    JointWindow: JointKind(),
+}
+"""Of an `Aggregate`, by the type of its window."""
+
+PROGRAMS: dict[type[Node], Kind] = {
+    SharedPanes: SharedPanesKind(),
+    Dedup: DedupKind(),
+    Sort: SortKind(),
+    SharedSort: SharedSortKind(),
+    Join: JoinKind(),
+}
+"""Of all other stateful nodes, by their type."""
+
+
+def kind_of(operator: Operator) -> Kind:
+    """The kind of an operator."""
+    node = operator.node
+    if type(node) is Aggregate:
+        kind, name = WINDOWS.get(type(node.window)), type(node.window).__name__
+    else:
+        kind, name = PROGRAMS.get(type(node)), type(node).__name__
+    if kind is None:
+        raise ExecutionError(
+            "UNKNOWN_OPERATOR",
+            f"the engine does not know how to run {name} ({operator.id})",
+            hint="give it an entry in engine/operators/registry.py",
+            name=name,
+        )
+    return kind

@@ -1,0 +1,52 @@
+"""Sessions as the group task sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from slackwater.engine.operators.program import (
+    Arrival,
+    GroupContext,
+    Program,
+    State,
+    StateStep,
+)
+from slackwater.engine.operators.results import present
+from slackwater.engine.operators.window_kind import FinishedKind
+from slackwater.engine.operators.window_program import (
+    WindowProgram,
+)
+from slackwater.engine.plan.plan import Operator
+from slackwater.kernels.windows import sessions
+from slackwater.model.window import SessionWindow
+
+
+class SessionProgram(WindowProgram):
+    """Sessions; the state are parts of open ones, cut by their last tick."""
+
+    @property
+    def window(self) -> SessionWindow:
+        """The window, of its type."""
+        assert isinstance(self.spec.window, SessionWindow)
+        return self.spec.window
+
+    def first_needed(self, part: str, bounds: Sequence[int]) -> int:
+        return sessions.needed(self.window, bounds[0])
+
+    def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
+        (rows,) = inputs
+        stored = state(sessions.needed(self.window, rows.old), (1 << 63) - 1)
+        done = sessions.step(self.spec, self.fresh(rows.tables), stored, rows.old, rows.new)
+        return StateStep(present(self.node, done.output), done.keep, done.dropped_rows)
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        return sessions.merge_parts(self.spec, rows, first)
+
+
+class SessionKind(FinishedKind):
+    """Sessions."""
+
+    def plain(self, operator: Operator, context: GroupContext) -> Program:
+        return SessionProgram(operator)

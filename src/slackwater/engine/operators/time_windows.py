@@ -1,0 +1,96 @@
+"""Aggregates over windows of time: by panes or window ids, by group as rows or partials, at once or spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slackwater.engine.operators import smoothing
+from slackwater.engine.operators.adaptive import AdaptiveProgram
+from slackwater.engine.operators.aggregate import AggregateProgram
+from slackwater.engine.operators.groupwise import ClosingAggregate
+from slackwater.engine.operators.kinds import Report, added, measured
+from slackwater.engine.operators.program import GroupContext, Program
+from slackwater.engine.operators.smoothing import SmoothProgram, is_smooth
+from slackwater.engine.operators.window_kind import WindowKind
+from slackwater.engine.plan.plan import Operator
+from slackwater.engine.plan.window_plans import choice
+from slackwater.engine.store.manifest import Run
+from slackwater.errors import ExecutionError
+from slackwater.kernels.windows.adaptive import sizes_of, unit
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.panes import Panes
+from slackwater.semantics.pattern_rules import closable
+from slackwater.semantics.windows import keeps_rows
+
+
+class TimeKind(WindowKind):
+    """Windows of time; the window plan of the operator says in which way."""
+
+    def program(self, operator: Operator, context: GroupContext) -> Program:
+        program = self._plain(operator, context)
+        if not context.has_patterns or not closable(operator.node):
+            return program
+        if not isinstance(program, AggregateProgram):
+            raise ExecutionError(
+                "NOT_GROUPWISE",
+                f"{type(program).__name__} cannot close single groups, but there is punctuation that does",
+                hint='set the option windowPlan to "panes" or "wids"',
+            )
+        return ClosingAggregate(program)
+
+    def _plain(self, operator: Operator, context: GroupContext) -> Program:
+        assert operator.spec is not None
+        if keeps_rows(operator.spec.plan):
+            return AdaptiveProgram(operator)
+        if is_smooth(context.batch, operator):
+            return SmoothProgram(operator, context)
+        return AggregateProgram(operator, context)
+
+    def regroup(self, ledgers: Sequence[Any], count: int) -> list[Any]:
+        return list(smoothing.regroup(ledgers, count))
+
+    def owes(self, ledger: Any) -> bool:
+        return smoothing.owes(ledger)
+
+    def figures(
+        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+    ) -> dict[str, Any]:
+        """Groups that are kept in each way, partials that wait, and what the low-level tables did."""
+        groups, held = measured(reports, "groups"), measured(reports, "held")
+        low = measured(reports, "low")
+        return {
+            **({"groups": added(groups)} if groups else {}),
+            **({"held": sum(held)} if held else {}),
+            **({"lowTable": added(low)} if low else {}),
+        }
+
+    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+        spec = operator.spec
+        assert spec is not None and isinstance(spec.window, TimeWindow)
+        text = super().described(operator, known)
+        if spec.plan == "panes":
+            panes = Panes.of(spec.window)
+            text += f", {panes.per_window} panes of {panes.width} ticks per window"
+        if keeps_rows(spec.plan):
+            sizes = sizes_of(spec)
+            some = f" or partials of {sizes.item:g} by group"
+            text += f", rows of {sizes.row:g} bytes{some if spec.plan == 'adaptive' else ''}"
+        return f"{text} ({_why(operator, known)})"
+
+
+def _why(operator: Operator, known: Mapping[str, Any]) -> str:
+    """What the cost model says of a window plan, from what was measured."""
+    best = choice(operator, {operator.id: known})
+    assert best is not None and operator.spec is not None
+    why = f"estimated cost: panes {best.panes:.4g}, window ids {best.wids:.4g}; {best.why}"
+    if known.get("partials"):
+        each = known["rows"] / known["partials"]
+        counted = unit(operator.spec).plan if keeps_rows(known["plan"]) else known["plan"]
+        each_of = "pane" if counted == "panes" else "window"
+        why += f"; measured: {each:.3g} rows per group and {each_of}"
+    if known.get("seconds") and known.get("rows"):
+        why += f", {known['seconds'] / known['rows'] * 1e9:.3g} ns a row above the scan"
+    if best.plan != operator.spec.plan:
+        why += f"; {operator.spec.plan} as asked for, or as its state is stored"
+    return why

@@ -1,0 +1,48 @@
+"""What the kinds of window aggregates have in common, and those whose windows are not just spans of time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from slackwater.engine.operators.groupwise import Finished
+from slackwater.engine.operators.kinds import Kind
+from slackwater.engine.operators.program import GroupContext, Program
+from slackwater.engine.plan.plan import Operator, Plan
+from slackwater.model.node import Aggregate
+from slackwater.semantics.windows import context_class
+
+_CLASSES = {
+    "CF": "a row tells its windows (CF)",
+    "FCF": "rows before it tell a row's windows (FCF)",
+    "FCA": "rows after it tell a row's windows (FCA)",
+}
+
+
+class WindowKind(Kind):
+    """An aggregate over windows of one type."""
+
+    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        how = _CLASSES[context_class(operator.node.window)]
+        return f"aggregate by {operator.spec.plan}, {how}"
+
+    def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
+        assert isinstance(operator.node, Aggregate)
+        return [f"{p.name} = {p.call}: {p.traits}" for p in operator.node.primitives]
+
+
+class FinishedKind(WindowKind):
+    """Windows that are not just spans of time: a group that a pattern names has come to its end."""
+
+    def program(self, operator: Operator, context: GroupContext) -> Program:
+        program = self.plain(operator, context)
+        if not context.has_patterns:
+            return program
+        assert isinstance(operator.node, Aggregate)
+        return Finished(program, operator.node, lambda: self.plain(operator, context))
+
+    @abstractmethod
+    def plain(self, operator: Operator, context: GroupContext) -> Program:
+        """The program that knows of no patterns."""

@@ -1,0 +1,149 @@
+"""Take a producer's rows along a path to its consumer: row operators, then what the consumer needs.
+
+An operator gets what its admission makes of the rows (`registry`), an output gets a file. This is the same for rows of a
+source and for results of an operator.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.engine.paths.batch import Batch, Staging
+from slackwater.engine.paths.partition_dirs import partition_tables
+from slackwater.engine.paths.registry import admitted
+from slackwater.engine.paths.steps import relation, renamed
+from slackwater.engine.paths.wire import Message, pack, routes
+from slackwater.engine.plan.plan import Path
+from slackwater.engine.store import failpoints
+from slackwater.engine.store.files import file_checksum, make_file, make_folders
+from slackwater.engine.store.manifest import OutputFile
+from slackwater.kernels.buckets import buckets_of, group_of
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.room import room_for
+from slackwater.kernels.types import cast_table
+from slackwater.model.names import ROWS
+from slackwater.model.schema import Field
+
+MAX_PENDING_BYTES = 64 << 20
+"""Results beyond this are written at once: a join's may be larger than memory."""
+
+MAX_DICTIONARY_BYTES = 128 << 10
+"""A column with more distinct values than fit is written without a dictionary: at a megabyte, the usual limit,
+numbers and times that hardly recur take three times as long to write, and more room."""
+
+
+class Delivery:
+    """Collects what one task sends on: messages to groups, and files of outputs."""
+
+    def __init__(self, batch: Batch, task: str):
+        self.batch = batch
+        self.task = task
+        self.messages: list[Message] = []
+        self.files: dict[str, list[OutputFile]] = {}
+        self._pending: dict[str, list[pa.Table]] = {}
+        self._pending_bytes = 0
+
+    def send(self, path: Path, table: pa.Table) -> None:
+        """Take the rows of ``table`` (the producer's columns) along ``path``.
+
+        Steps that only Spark can evaluate are not run here: the rows leave as they are, for `row_step`.
+        """
+        if path.blocked_by is not None:
+            table = cast_table(table, path.fields)
+            self.messages.extend((routes(self.batch.groups)[0], b) for b in pack(path.id, table))
+            return
+        if path.consumer.startswith("out:"):
+            self._to_output(path, table)
+            return
+        operator = self.batch.plan.operator(path.consumer)
+        assert operator is not None
+        self._route(path, admitted(operator, path, table, self._queried))
+
+    def send_partials(self, path: Path, partials: pa.Table) -> None:
+        """Send an aggregate's partials, already cut by bucket, to their groups."""
+        self._route(path, partials)
+
+    def _route(self, path: Path, table: pa.Table) -> None:
+        """Cut a table by bucket and address each part to its group."""
+        if table.num_rows == 0:
+            return
+        groups = self.batch.groups
+        if groups == 1:
+            self.messages.extend((routes(1)[0], blob) for blob in pack(path.id, table))
+            return
+        owner = group_of(buckets_of(table).to_numpy(), groups)
+        for g in range(groups):
+            mask = owner == g
+            if not mask.any():
+                continue
+            part = table if mask.all() else table.filter(pa.array(mask))
+            self.messages.extend((routes(groups)[g], blob) for blob in pack(path.id, part))
+
+    def _to_output(self, path: Path, table: pa.Table) -> None:
+        name = path.consumer.removeprefix("out:")
+        rows = renamed(path.steps, table)
+        if rows is None:
+            sql = relation(path.steps, f"SELECT * FROM {ROWS}")
+            rows = self._queried(sql, table)
+        self.keep_output(name, rows)
+
+    def keep_output(self, name: str, table: pa.Table) -> None:
+        """Rows of an output, already in its schema's shape; written by `finish`."""
+        if table.num_rows:
+            table = cast_table(table, self._output_fields(name))
+            self._pending.setdefault(name, []).append(table)
+            self._pending_bytes += table.nbytes
+            if self._pending_bytes > MAX_PENDING_BYTES:
+                self.finish()
+
+    def finish(self) -> None:
+        """Write one file per output (and partition directory) that got rows."""
+        for name, tables in self._pending.items():
+            staging = self.batch.staging.get(name)
+            if staging is None:
+                rows = sum(t.num_rows for t in tables)
+                self.files.setdefault(name, []).append(OutputFile("", rows, 0))
+                continue
+            whole = pa.concat_tables(tables)
+            plan = self.batch.plan
+            for directory, part in partition_tables(
+                whole, staging.partition_by, zone=plan.zone, ansi=plan.ansi
+            ):
+                self.files.setdefault(name, []).append(self._write(staging, directory, part))
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def _write(self, staging: Staging, directory: str, table: pa.Table) -> OutputFile:
+        failpoints.hit("task.output.before", self.batch.failpoints)
+        name = f"{self.batch.prefix('part')}-{self.task}-{os.urandom(4).hex()}.parquet"
+        path = FilePath(staging.folder) / name
+        make_folders(path.parent, staging.rights)
+        make_file(path, staging.rights)
+        try:
+            with room_for("results", path.parent, table.nbytes):
+                failpoints.hit("disk.output", self.batch.failpoints)
+                pq.write_table(
+                    table,
+                    path,
+                    compression=self.batch.settings.compression,
+                    store_schema=False,
+                    dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
+                )
+                with open(path, "rb") as written:
+                    os.fsync(written.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        size, crc = file_checksum(path)
+        failpoints.hit("task.output.after", self.batch.failpoints)
+        return OutputFile(name, table.num_rows, size, directory, crc)
+
+    def _output_fields(self, name: str) -> tuple[Field, ...]:
+        return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)
+
+    def _queried(self, sql: str, table: pa.Table) -> pa.Table:
+        return sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: table})

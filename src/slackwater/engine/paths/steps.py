@@ -1,0 +1,63 @@
+"""The row operators of a path, and times in ticks, as SQL of the column engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from slackwater.engine.plan.plan import Step
+from slackwater.kernels.column_engine import quote
+from slackwater.model.names import ROWS, sub_query
+from slackwater.model.schema import Named, column
+from slackwater.model.time import TimeColumn
+
+Queried = Callable[[str, pa.Table], pa.Table]
+"""Runs SQL of the column engine over a table, which is called `ROWS` in it."""
+
+
+def ticks_sql(time: TimeColumn) -> str:
+    """DuckDB expression of a progressing column's time in ticks."""
+    if time.parts:
+        whole = [ticks_sql(p) for p in time.parts]
+        # Where a part is null, which an outer join makes it, the others decide.
+        filled = [f"coalesce({', '.join([one, *whole])})" for one in whole]
+        return f"{time.kind}({', '.join(filled)})"
+    name = quote(time.name)
+    if time.kind == "window":
+        end = f"struct_extract({name}, 'end')"
+        return f"({end} - 1)" if time.integer else f"(epoch_us({end}) - 1)"
+    return f"CAST({name} AS BIGINT)" if time.kind == "long" else f"epoch_us({name})"
+
+
+def relation(steps: tuple[Step, ...], base: str = f"SELECT * FROM {ROWS}") -> str:
+    """The SQL of a path's row operators over a base relation."""
+    sql = base
+    for step in steps:
+        if step.condition is not None:
+            sql = f"SELECT * FROM {sub_query(sql)} WHERE {step.condition.duck}"
+        else:
+            items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
+            sql = f"SELECT {items} FROM {sub_query(sql)}"
+    return sql
+
+
+def carrying(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
+    """The same steps with one more column taken along as it is."""
+    extra = Named(name, column(name, "bigint"))
+    return tuple(
+        step if step.condition is not None else replace(step, columns=(*step.columns, extra))
+        for step in steps
+    )
+
+
+def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
+    """The table after row operators that only choose and rename columns; None if one does more."""
+    for step in steps:
+        places = {quote(c): c for c in table.column_names}
+        chosen = [places.get(str(c.expr.duck)) for c in step.columns]
+        if step.condition is not None or None in chosen:
+            return None
+        table = table.select(chosen).rename_columns([c.name for c in step.columns])
+    return table
