@@ -18,7 +18,7 @@ from benchmarks.baselines.global_order import Row
 from benchmarks.baselines.rpwj import Part, Rpwj, Settings
 from slackwater.kernels.joins.bounded.blocks import Counts, Located, RunFile
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.bounded.step import Batch, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Policy, disk_time
@@ -209,7 +209,7 @@ class Ours:
 
         batch = Batch(self.bounds, (now, now), now=now * MILLI)
         inputs = [[self._table(r)] if len(r) else [] for r in rows]
-        done = spill_step(
+        done = bounded_step(
             self.spec, self.ledger, self.store, inputs, [self.schema] * 2, batch, self.policy, emit
         )
         self.bounds = (now, now)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.bounded.step import Batch, bounded_step
 from slackwater.kernels.joins.step import JoinSpec, step
 from slackwater.model.join import Band
 from slackwater.semantics.join import needed_from
@@ -71,7 +71,7 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
     for b in range(batches):
         batch = Batch(bounds(b - 1, rows, batches), bounds(b, rows, batches), now=b * 1_000_000)
         inputs = [pieces(b, side, rows) for side in (0, 1)]
-        done = spill_step(
+        done = bounded_step(
             SPEC, ledger, LocalBlockStore(folder), inputs, [SCHEMA] * 2, batch, Policy(budget), emit
         )
         ledger = Ledger.from_json(json.loads(json.dumps(done.ledger.to_json())))
@@ -83,7 +83,7 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
     final = Batch(
         bounds(batches - 1, rows, batches), (END, END), now=batches * 1_000_000, final=True
     )
-    spill_step(
+    bounded_step(
         SPEC, ledger, LocalBlockStore(folder), [[], []], [SCHEMA] * 2, final, Policy(budget), emit
     )
     return found

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.bounded.step import Batch, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join import max_bound, time_bounds
@@ -191,7 +191,7 @@ def replay(
             final = n == len(trace.rows) - 1
             batch = Batch(trace.before(n), trace.bounds[n], now=(n + 1) * clock, final=final)
             ledger = Ledger.from_json(json.loads(text))
-            done = spill_step(
+            done = bounded_step(
                 spec, ledger, store, inputs, [SCHEMA] * 2, batch, policy, emit, predicate, rules
             )
             text = json.dumps(done.ledger.to_json())

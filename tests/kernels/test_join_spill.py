@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, spill_step
+from slackwater.kernels.joins.bounded.step import Batch, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band, Tumbling
 from slackwater.model.window import TimeWindow
@@ -127,7 +127,7 @@ def small_join(keys_left, keys_right, kind, within=None, memory=1):
 
     with tempfile.TemporaryDirectory() as folder:
         spec = JoinSpec(within or Band(0, 0), len(kind), COLUMNS)
-        spill_step(
+        bounded_step(
             spec,
             Ledger(),
             LocalBlockStore(Path(folder)),
@@ -179,7 +179,7 @@ def test_tumbling_windows_and_joins_without_a_key_work_too():
         with tempfile.TemporaryDirectory() as folder:
             ledger = Ledger()
             for n in range(2):
-                spill_step(
+                bounded_step(
                     spec,
                     ledger,
                     LocalBlockStore(Path(folder)),

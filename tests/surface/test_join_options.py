@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import slackwater as sw
-from slackwater.engine.operators.bounded_join import is_bounded, policy_of
+from slackwater.engine.operators.bounded_join import policy_of
+from slackwater.engine.operators.join_kind import is_bounded
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Join, Node, Sort, Source
 from slackwater.model.policy import Ordered

@@ -24,16 +24,11 @@ from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.regroup import regrouped
 from slackwater.kernels.joins.bounded.step import Batch as Bounds
-from slackwater.kernels.joins.bounded.step import Done, spill_step
+from slackwater.kernels.joins.bounded.step import Done, bounded_step
 from slackwater.model.names import TIME
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
 from slackwater.semantics.join_memory import Policy
-
-
-def is_bounded(node: Join) -> bool:
-    """Whether the state of a join is blocks and a ledger."""
-    return node.memory is not None
 
 
 def regroup(ledgers: Sequence[Any], count: int) -> list[Any]:
@@ -85,7 +80,7 @@ class BoundedJoinProgram(JoinProgram):
     ) -> Done:
         store = self._store()
         try:
-            return spill_step(
+            return bounded_step(
                 self.spec,
                 self.ledger,
                 store,

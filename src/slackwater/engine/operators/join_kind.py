@@ -1,12 +1,13 @@
-"""Joins as the engine asks of them: bounded or not is a question of the program, not of the operator."""
+"""Joins as the engine asks of them: bounded or not is a question of the program, not of the operator.
+
+The modules of bounded joins take long to import, and few tasks need them: they are imported where they are asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.engine.operators import bounded_join
-from slackwater.engine.operators.bounded_join import BoundedJoinProgram, is_bounded
 from slackwater.engine.operators.join import JoinProgram
 from slackwater.engine.operators.kinds import Kind, Report, measured
 from slackwater.engine.operators.program import GroupContext, Program
@@ -15,19 +16,31 @@ from slackwater.engine.store.manifest import Run
 from slackwater.model.node import Join
 
 
+def is_bounded(node: Join) -> bool:
+    """Whether the state of a join is blocks and a ledger."""
+    return node.memory is not None
+
+
 class JoinKind(Kind):
     """Rows of several streams that match."""
 
     def program(self, operator: Operator, context: GroupContext) -> Program:
         assert isinstance(operator.node, Join)
-        made = BoundedJoinProgram if is_bounded(operator.node) else JoinProgram
-        return made(operator, context)
+        if not is_bounded(operator.node):
+            return JoinProgram(operator, context)
+        from slackwater.engine.operators.bounded_join import BoundedJoinProgram
+
+        return BoundedJoinProgram(operator, context)
 
     def regroup(self, ledgers: Sequence[Any], count: int) -> list[Any]:
-        return bounded_join.regroup(ledgers, count)
+        from slackwater.engine.operators.bounded_join import regroup
+
+        return regroup(ledgers, count)
 
     def owes(self, ledger: Any) -> bool:
-        return bounded_join.owes(ledger)
+        from slackwater.engine.operators.bounded_join import owes
+
+        return owes(ledger)
 
     def figures(
         self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report

@@ -1,6 +1,6 @@
 """Sorts that share one store of rows (see `sharing`), as the group task sees them.
 
-Input ``i`` has the bounds of reader ``i``.
+Input ``i`` has the bounds of reader ``i``. What only the driver needs is imported where it is asked for: tasks start sooner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from slackwater.engine.operators.program import (
     State,
     StateStep,
 )
-from slackwater.engine.plan.placing import Waiting, buffers, fixed_slack, tree_of
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Run
 from slackwater.kernels.rows import waiting
@@ -104,6 +103,8 @@ class SharedSortKind(Kind):
         self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
     ) -> dict[str, Any]:
         """Results of each sort, and rows by the place where they wait."""
+        from slackwater.engine.plan.placing import buffers
+
         return {"readers": added([r["readers"] for r in reports]), **buffers(operator, runs)}
 
     def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
@@ -117,6 +118,8 @@ class SharedSortKind(Kind):
 
     def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
         """Where the rows wait, in ticks; where a slack is not known, who reads them."""
+        from slackwater.engine.plan.placing import Waiting, fixed_slack, tree_of
+
         stored = Waiting.from_json(known["waiting"]) if "waiting" in known else None
         slack: dict[str, int | None] = {n: fixed_slack(plan, n) for n in operator.producers}
         if stored is not None:

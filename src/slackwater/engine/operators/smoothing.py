@@ -20,7 +20,6 @@ from slackwater.engine.plan.plan import Operator, has_patterns
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import smoothing
-from slackwater.model.node import Aggregate
 from slackwater.semantics.limits import END
 from slackwater.semantics.low_table import bound_of_pane
 from slackwater.semantics.smoothing import Smoothing, held_bound
@@ -32,16 +31,14 @@ low-level tables have entries of finished panes.
 
 
 def is_smooth(batch: Batch, operator: Operator) -> bool:
-    """Whether an aggregate spreads its closed windows, or did so and may have some left.
+    """Whether an aggregate by panes or window ids spreads its closed windows, or did so and may have some left.
 
     Not without group columns, since all is in one bucket then, and not where patterns close single groups.
     """
-    spec, node = operator.spec, operator.node
-    if not isinstance(node, Aggregate) or spec is None or spec.plan not in ("panes", "wids"):
-        return False
+    assert operator.spec is not None
     if has_patterns(batch.plan.sources):
         return False
-    wanted = batch.settings.smooth > 0 and bool(spec.keys)
+    wanted = batch.settings.smooth > 0 and bool(operator.spec.keys)
     wanted = wanted or rule_of(batch, operator) is not None
     return wanted or operator.id in batch.ledgers
 

@@ -14,7 +14,6 @@ from slackwater.engine.operators.program import GroupContext, Program
 from slackwater.engine.operators.smoothing import SmoothProgram, is_smooth
 from slackwater.engine.operators.window_kind import WindowKind
 from slackwater.engine.plan.plan import Operator
-from slackwater.engine.plan.window_plans import choice
 from slackwater.engine.store.manifest import Run
 from slackwater.errors import ExecutionError
 from slackwater.kernels.windows.adaptive import sizes_of, unit
@@ -81,6 +80,9 @@ class TimeKind(WindowKind):
 
 def _why(operator: Operator, known: Mapping[str, Any]) -> str:
     """What the cost model says of a window plan, from what was measured."""
+    # Only the driver asks: tasks need not import it.
+    from slackwater.engine.plan.window_plans import choice
+
     best = choice(operator, {operator.id: known})
     assert best is not None and operator.spec is not None
     why = f"estimated cost: panes {best.panes:.4g}, window ids {best.wids:.4g}; {best.why}"

@@ -33,7 +33,7 @@ class JoinSpec:
     """``keys`` columns `names.key` (0)… must be equal, times lie ``within``; ``columns[i]`` of input i come out.
 
     ``max_pairs`` bounds the rows of a chunk of output, and of what is held between two inputs. Where a key is a column
-    by another name, ``key_names[i]`` says so for input i, and a join in little memory stores it once.
+    by another name, ``key_names[i]`` says so for input i, and a bounded join stores it once.
     """
 
     within: Within

@@ -1,4 +1,4 @@
-"""What a join in little memory knows of its blocks from one batch to the next: a small JSON document.
+"""What a bounded join knows of its blocks from one batch to the next: a small JSON document.
 
 The rows are in block files; here is which blocks live, where, who resides in memory, and who has yet to meet whom.
 """

@@ -1,4 +1,4 @@
-"""The state of a join in little memory for another division of the buckets into groups, without touching a file.
+"""The state of a bounded join for another division of the buckets into groups, without touching a file.
 
 A stored block falls into **pieces**, one per group: its rows in the buckets of that group. A piece without rows is left
 out, and pieces that meet again in one group become one block again, so that however often the division changes there is at

@@ -1,4 +1,4 @@
-"""What a batch of a join in little memory did, and what it leaves."""
+"""What a batch of a bounded join did, and what it leaves."""
 
 from __future__ import annotations
 

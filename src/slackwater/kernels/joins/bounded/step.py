@@ -1,4 +1,4 @@
-"""One batch of a join in little memory: rows in, results out, blocks on disk.
+"""One batch of a bounded join, which works in little memory: rows in, results out, blocks on disk.
 
 A batch is taken in chunks, the side with the older rows first. A chunk meets the resident blocks of the other side
 at once and gets a debt for the rest (``semantics.join_memory``); passes pay debts by reading the other side's blocks in
@@ -52,7 +52,7 @@ from slackwater.semantics.join_memory import (
 )
 from slackwater.semantics.limits import START
 
-__all__ = ["Batch", "Done", "Emit", "Stats", "spill_step"]
+__all__ = ["Batch", "Done", "Emit", "Stats", "bounded_step"]
 
 _LEAST_RESULTS = 1 << 20
 """Bytes of results that leave together, however little memory there is: each chunk has its cost."""
@@ -78,7 +78,7 @@ class Done:
     stats: Stats
 
 
-def spill_step(
+def bounded_step(
     spec: JoinSpec,
     ledger: Ledger,
     store: BlockStore,
