@@ -1,31 +1,57 @@
 """A stateful operator's program in one process: its state as runs in memory, as the engine keeps it in files.
 
-A run is dropped as soon as the program says that nothing in it is needed, and runs are merged often, so that
-mistakes about what is needed show.
+The engine's own rule decides which runs live, stay and are merged. A run is dropped as soon as the program says that
+nothing in it is needed, and runs are merged often, so that mistakes about what is needed show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.operators.program import MAIN, Arrival, GroupContext, Program
+from slackwater.engine.operators.group_runs import GroupRuns
+from slackwater.engine.operators.program import Arrival, GroupContext, Program
 from slackwater.engine.operators.registry import kind_of
-from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.plan.plan import Operator, Plan
+from slackwater.engine.store.manifest import Run
+from slackwater.kernels.buckets import BUCKETS
 
 
-@dataclass(frozen=True)
-class MemoryRun:
-    """Rows of one part with the range of their order."""
+def batch_of_no_plan() -> Batch:
+    """A batch for operators that stand alone."""
+    plan = Plan((), (), (), (), (), (), True, "UTC")
+    return Batch(plan, 0, 1, 1, None, frozenset(), False, {}, {}, {}, "", {})
 
-    part: str
-    rows: pa.Table
-    low: int
-    high: int
+
+class MemoryRuns(GroupRuns):
+    """Runs of which ``tables`` holds the rows, by name."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        context: GroupContext,
+        program: Program,
+        tables: dict[str, pa.Table],
+    ):
+        super().__init__(operator, context, program)
+        self.tables = tables
+
+    def _rows(self, runs: list[Run], part: str) -> pa.Table:
+        empty = self.program.parts[part].schema.empty_table()
+        return pa.concat_tables([empty, *(self.tables[r.name] for r in runs)])
+
+    def _written(self, part: str, rows: pa.Table, how: str = "") -> Run:
+        shape = self.program.parts[part]
+        rows = rows.select(shape.schema.names).cast(shape.schema)
+        ends = pc.min_max(rows[shape.order])
+        name = str(len(self.tables))
+        self.tables[name] = rows
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        return Run(name, rows.num_rows, rows.nbytes, 0, low, high, (0, BUCKETS), part)
 
 
 @dataclass
@@ -33,11 +59,10 @@ class ProgramMachine:
     """An operator, run batch by batch; a new program for each, as in a task."""
 
     operator: Operator
-    compact_runs: int = 2
-    runs: list[MemoryRun] = field(default_factory=list)
-    batch: Callable[[], Batch] = field(default=lambda: Batch(
-        Plan((), (), (), (), (), (), True, "UTC"), 0, 1, 1, None, frozenset(), False, {}, {}, {}, "", {}
-    ))  # fmt: skip
+    settings: Settings = Settings(compact_runs=2)  # noqa: RUF009
+    batch: Callable[[], Batch] = batch_of_no_plan
+    runs: list[Run] = field(default_factory=list)
+    tables: dict[str, pa.Table] = field(default_factory=dict)
 
     def step(self, inputs: Sequence[Arrival]) -> pa.Table:
         """One batch; the results."""
@@ -45,43 +70,17 @@ class ProgramMachine:
 
     def pieces(self, inputs: Sequence[Arrival]) -> list[pa.Table]:
         """One batch; the results as they come, maybe none."""
-        output: list[pa.Table] = []
-        context = GroupContext(self.batch(), 0, inputs, lambda _, table: output.append(table))
-        program = kind_of(self.operator).program(self.operator, context)
-        old, new = context.old, context.new
-        live = [r for r in self.runs if r.high >= program.first_needed(r.part, old)]
-
-        def state(low: int, high: int, part: str = MAIN) -> pa.Table:
-            wanted = [r.rows for r in live if r.part == part and r.high >= low and r.low <= high]
-            return pa.concat_tables([program.parts[part].schema.empty_table(), *wanted])
-
-        step = program.step(inputs, state)
-        output += step.tables
-        runs: list[MemoryRun] = []
-        for part in program.parts:
-            first = program.first_needed(part, new)
-            kept = [
-                r for r in live
-                if r.part == part and r.high >= first and part not in step.rewritten
-            ]  # fmt: skip
-            rows = step.kept.get(part)
-            if rows is not None and rows.num_rows:
-                kept.append(_run(program, part, rows))
-            if len(kept) > self.compact_runs:
-                merged = program.compact(part, pa.concat_tables([r.rows for r in kept]), first)
-                kept = [_run(program, part, merged)] if merged.num_rows else []
-            runs += kept
-        self.runs = runs
-        return output
+        operator, results = self.operator, list[pa.Table]()
+        batch = replace(self.batch(), runs={operator.id: [self.runs]}, settings=self.settings)
+        context = GroupContext(batch, 0, inputs, lambda _, table: results.append(table))
+        program = kind_of(operator).program(operator, context)
+        state = MemoryRuns(operator, context, program, self.tables)
+        step = program.step(inputs, state.read)
+        results += step.tables
+        self.runs = state.after(step).runs
+        return results
 
     @property
     def rows(self) -> int:
         """Rows of state."""
-        return sum(r.rows.num_rows for r in self.runs)
-
-
-def _run(program: Program, part: str, rows: pa.Table) -> MemoryRun:
-    shape = program.parts[part]
-    rows = rows.select(shape.schema.names).cast(shape.schema)
-    ends = pc.min_max(rows[shape.order])
-    return MemoryRun(part, rows, ends["min"].as_py(), ends["max"].as_py())
+        return sum(r.rows for r in self.runs)
