@@ -37,8 +37,10 @@ from slackwater.kernels.types import arrow_schema
 from slackwater.model.names import TIME
 from slackwater.model.node import STATEFUL, Aggregate, Join, Node, Sort, Source
 from slackwater.model.policy import BoundedDelay
+from slackwater.model.render import LINES
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import Window
+from slackwater.semantics.operators.registry import RULES
 from slackwater.surface.explain import explain_plan
 from tests.engine.test_low_table import FIELDS, table
 
@@ -110,6 +112,13 @@ class NewestKind(Kind):
 
     def figures(self, operator: Operator, *rest: Any) -> dict[str, Any]:
         return {"held": 7}
+
+
+@pytest.fixture(autouse=True)
+def meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy's line and its rules: those of a sort."""
+    monkeypatch.setitem(LINES, Newest, LINES[Sort])
+    monkeypatch.setitem(RULES, Newest, RULES[Sort])
 
 
 def newest() -> Plan:
