@@ -1,4 +1,4 @@
-"""The engine without Spark: the real loop, checkpoint and task functions; only the shuffle is played by hand."""
+"""The engine without Spark, for tests of single plans: the real loop, checkpoint and tasks on a `LocalHost`."""
 
 from __future__ import annotations
 
@@ -11,89 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.engine.clock import Clock, ManualClock
-from slackwater.engine.driver import intent as intents
-from slackwater.engine.driver import loop as loops
 from slackwater.engine.driver.loop import Loop, Query
-from slackwater.engine.lowlevel.fused import fusible
-from slackwater.engine.lowlevel.inputs import Input, SplitInput, places, split_inputs
-from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
-from slackwater.engine.operators.group_task import group_task
-from slackwater.engine.paths.batch import Batch, Settings
-from slackwater.engine.paths.wire import pack_control, routes, to_batches, unpack
-from slackwater.engine.plan.plan import Plan, is_strict
+from slackwater.engine.lowlevel.inputs import Input, SplitInput
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import request_flush
 from slackwater.engine.store.manifest import OutputFile
-from slackwater.kernels.types import arrow_schema
-from slackwater.model.names import SOURCE
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
+from slackwater.testing.local.host import Files, LocalHost
 from tests.conftest import check_progress
-
-Files = dict[int, list[str]]
-"""Files of each input."""
-
-
-def run_job(
-    frame: Any, batch: Batch, inputs: Any, splits: dict[int, Any], has_rows: bool
-) -> list[dict[str, Any]]:
-    """The job of a batch, task after task. ``frame`` holds the files of inputs that are read as rows."""
-    read = split_inputs(batch.plan, inputs)
-    fused = frozenset(
-        s.name for s in batch.plan.sources if s.input in read and fusible(batch.plan, s) is not None
-    )
-    sent: list[tuple[int, bytes]] = []
-    for number in splits:
-        task = split_task(batch, splits, fused)
-        sent += _messages(task(iter([pa.record_batch([pa.array([number])], names=["id"])])))
-    if has_rows:
-        sent += _row_messages(frame, batch, inputs)
-    for level in range(1, batch.plan.top + 1):
-        targets = routes(batch.groups)
-        made: list[tuple[int, bytes]] = []
-        for g in range(batch.groups):
-            mine = [(r, b) for r, b in sent if r == targets[g]]
-            mine.append((targets[g], pack_control("group", g)))
-            made += _messages(group_task(batch, level)(to_batches(mine)))
-        sent = made
-    return [unpack(blob)[1] for _, blob in sent]
-
-
-def _row_messages(files: Files, batch: Batch, inputs: Sequence[Input]) -> list[tuple[int, bytes]]:
-    """What the tasks over rows send: one task per file, or one in all where rows are judged in order of arrival.
-
-    The rows have the shape of `engine.inputs.united`. What only Spark can evaluate is not played.
-    """
-    assert not any(p.blocked_by for p in batch.plan.paths)
-    held = places(batch.plan, inputs)
-    described = [
-        RowInput(i, tuple(f.name for f in inputs[i].fields), columns) for i, columns in held.items()
-    ]
-    types = {
-        column: field.type
-        for i, columns in held.items()
-        for column, field in zip(columns, arrow_schema(inputs[i].fields), strict=True)
-    }
-    parts = []
-    for index in held:
-        for name in files.get(index, ()):
-            table = pq.read_table(name)
-            there = dict(zip(held[index], table.columns, strict=True))
-            made = {SOURCE: pa.array([index] * table.num_rows, pa.int32())}
-            for column, type in types.items():
-                made[column] = there.get(column, pa.nulls(table.num_rows, type))
-            parts.append(pa.table(made).to_batches())
-    if is_strict(batch.plan):
-        parts = [[b for part in parts for b in part]]
-    return [m for part in parts for m in _messages(row_task(batch, described)(iter(part)))]
-
-
-def _messages(batches: Any) -> list[tuple[int, bytes]]:
-    return [
-        (route.as_py(), blob.as_py())
-        for b in batches
-        for route, blob in zip(b.column(0), b.column(1), strict=True)
-    ]
 
 
 class _Rows(Sink):
@@ -109,29 +37,17 @@ class _Rows(Sink):
 class Engine:
     """One query on one checkpoint, started as often as one likes; each batch gets one file per table given."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch):
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch | None = None):
         self.folder = folder
-        self.batches: list[Files] = []
+        self.host = LocalHost()
         self.inputs: list[Input] = []
         self.records: list[dict[str, Any]] = []
         self.results: dict[str, dict[int, list[dict[str, Any]]]] = {}
-        patch.setattr(loops, "run_job", run_job)
-        patch.setattr(intents, "offsets", self._offsets)
-        patch.setattr(intents, "new_files", self._files)
-        patch.setattr(intents, "row_files", self._row_files)
 
-    def _offsets(self, location: Path, batch: int) -> list[Any] | None:
-        if batch < 0:
-            return None
-        done = self.batches[: batch + 1]
-        counts = [sum(bool(b.get(i)) for b in done) for i in range(max(1, len(self.inputs)))]
-        return [*counts, batch]
-
-    def _files(self, location: Path, index: int, batch: int) -> list[str]:
-        return self.batches[batch].get(index, [])
-
-    def _row_files(self, location: Path, index: int, batch: int) -> list[str]:
-        return self._files(location, index, batch) if self.inputs else []
+    @property
+    def batches(self) -> list[Files]:
+        """The files of each batch, by input."""
+        return self.host.batches
 
     def open(self, settings: Settings = Settings()) -> Checkpoint:  # noqa: B008
         """Take the checkpoint, as a new process would."""
@@ -163,8 +79,9 @@ class Engine:
             sink.found = self.results.setdefault(o.name, {})
             sinks[o.name] = sink
         self.inputs = list(inputs or [self.split_input(0, plan.sources[0].schema)])
+        self.host.inputs = len(self.inputs)
         clock = clock or ManualClock(None)
-        query = Query(plan, self.inputs, sinks, groups, tasks, clock, settings)
+        query = Query(plan, self.inputs, sinks, groups, tasks, clock, settings, host=self.host)
         self.loop = Loop(query, self.checkpoint, query_id or "query")
 
     def split_input(self, index: int, fields: tuple[Field, ...], by_rows: str = "") -> SplitInput:
@@ -186,7 +103,7 @@ class Engine:
     ) -> None:
         """One batch, maybe without input. The tables are those of the first input, and of ``others`` by their number."""
         number = len(self.batches)
-        files: Files = {}
+        files: dict[int, list[str]] = {}
         for index, given in {0: tables, **(others or {})}.items():
             for i, table in enumerate(given):
                 path = self._input(index) / f"{number:04d}-{i}.parquet"
@@ -198,7 +115,7 @@ class Engine:
             request_flush(self.checkpoint)
         self.loop.final = final
         before = len(self.loop.records)
-        self.loop.run(files, number)  # type: ignore[arg-type]
+        self.loop.run(None, number)  # type: ignore[arg-type]
         self.records += self.loop.records[before:]
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -14,14 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.driver import loop as loops
 from slackwater.engine.driver import recovery
+from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query
 from slackwater.engine.lowlevel.inputs import SplitInput
@@ -35,7 +36,17 @@ from slackwater.kernels.joins.bounded import blocks as join_blocks
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
 from slackwater.sinks.others import MemorySink
-from tests.engine.in_process import run_job
+from slackwater.testing.local.host import LocalHost
+
+
+class LogHost(SparkHost):
+    """Spark's logs, as they lie on disk, and jobs in this process."""
+
+    def run_job(self, *given: Any) -> list[dict[str, Any]]:
+        return LocalHost().run_job(*given)
+
+
+HOST = LogHost()
 
 
 class Kept(MemorySink):
@@ -47,8 +58,7 @@ class Kept(MemorySink):
 
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs run in this process, and nothing waits for the disk."""
-    monkeypatch.setattr(loops, "run_job", run_job)
+    """Nothing waits for the disk."""
     for module in (durable, join_blocks):
         monkeypatch.setattr(module.os, "fsync", lambda fd: None)
 
@@ -105,7 +115,7 @@ class Place:
             self.run(until)
 
     def _opened(self, checkpoint: Checkpoint, plan: Plan) -> Loop:
-        last = recovery.recovered(checkpoint)
+        last = recovery.recovered(checkpoint, HOST)
         query_id = open_query(checkpoint, plan, last)
         sinks: dict[str, Sink] = {}
         for number, output in enumerate(plan.outputs):
@@ -118,7 +128,7 @@ class Place:
             sink.open(None, checkpoint, query_id)  # type: ignore[arg-type]
             sinks[output.name] = sink
         item = SplitInput(None, "in", plan.sources[0].schema)
-        query = Query(plan, [item], sinks, 2, 2, ManualClock(None), self.settings)
+        query = Query(plan, [item], sinks, 2, 2, ManualClock(None), self.settings, host=HOST)
         return Loop(query, checkpoint, query_id)
 
     def _next(self) -> int:

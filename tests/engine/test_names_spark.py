@@ -15,8 +15,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.analysis.analyse import Analyser, struct_of
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.driver import job
-from slackwater.engine.driver import loop as loops
+from slackwater.engine.driver.job import run_job
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.lowlevel.inputs import FrameInput, places
 from slackwater.engine.plan.plan import Output, build
@@ -24,6 +23,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.names import SOURCE
 from slackwater.sinks.base import Sink
 from slackwater.surface.stream import Stream
+from slackwater.testing.local.host import LocalHost
 from tests.engine.given_names import Given
 from tests.engine.in_process import Engine, _Rows
 from tests.engine.test_names import draws, rows
@@ -31,12 +31,22 @@ from tests.engine.test_names import draws, rows
 pytestmark = pytest.mark.spark
 
 
+class _SparkJobs(LocalHost):
+    """Batches that a test hands over, real jobs."""
+
+    def row_files(self, location: Path, source: int, batch: int) -> list[str]:
+        return []
+
+    def run_job(self, *given: Any) -> list[dict[str, Any]]:
+        return run_job(*given)
+
+
 class RowEngine(Engine):
     """As `Engine`, but with a DataFrame's rows and real jobs."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, spark: Any):
         super().__init__(folder, patch)
-        patch.setattr(loops, "run_job", job.run_job)
+        self.host = _SparkJobs()
         self.spark = spark.newSession()  # a job changes settings of the session of its batch
 
     def run(self, given: Given, nodes: dict[str, Any], table: pa.Table) -> dict[str, Counter[Any]]:
@@ -51,7 +61,7 @@ class RowEngine(Engine):
             sink = _Rows(o.name, o.node.schema)
             sink.checkpoint, sink.found = self.checkpoint, self.results.setdefault(o.name, {})
             sinks[o.name] = sink
-        query = Query(plan, inputs, sinks, 1, 1, ManualClock(None))
+        query = Query(plan, inputs, sinks, 1, 1, ManualClock(None), host=self.host)
         loop = Loop(query, self.checkpoint, "query")
         loop.final = True
         self.batches.append({0: ["rows"]})

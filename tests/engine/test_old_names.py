@@ -29,7 +29,7 @@ def opened(engine: Engine, name: str) -> dict[str, list[dict[str, Any]]]:
     """Lay the old checkpoint into the engine's folder; the rows that came out then."""
     with zipfile.ZipFile(ARCHIVES / f"{name}.zip") as archive:
         archive.extractall(engine.folder)
-    engine.batches = [{0: ["read"]}] * BEFORE
+    engine.host.batches = [{0: ["read"]}] * BEFORE
     found: dict[str, list[dict[str, Any]]] = json.loads(
         (engine.folder / "results.json").read_text()
     )

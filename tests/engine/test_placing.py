@@ -30,8 +30,8 @@ from slackwater.model.time import TimeColumn
 from slackwater.semantics.slack.placement import candidates, optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, Decision, place, routes_of
 from slackwater.surface.explain import explain_plan
+from slackwater.testing.local.host import LocalHost
 from slackwater.testing.transcripts.script import oracle, parse
-from tests.engine import in_process
 from tests.engine import test_join_engine as joins
 from tests.engine.in_process import Engine
 from tests.engine.test_low_table import FIELDS, table
@@ -381,6 +381,7 @@ def test_where_rows_wait_next_is_worked_out_while_the_job_runs(
 ) -> None:
     """The job does not end before the placement is there, which a driver that does one after the other never sees."""
     found, planned = run(), threading.Event()
+    host = found.engine.host
 
     def plan(*given: Any) -> Any:
         made = decisions(*given)
@@ -390,10 +391,10 @@ def test_where_rows_wait_next_is_worked_out_while_the_job_runs(
     def job(*given: Any) -> Any:
         assert planned.wait(60)
         planned.clear()
-        return in_process.run_job(*given)
+        return LocalHost.run_job(host, *given)
 
     monkeypatch.setattr(loops, "decisions", plan)
-    monkeypatch.setattr(loops, "run_job", job)
+    monkeypatch.setattr(host, "run_job", job)
     found.restart(QUERIES)
     for rows in stream(2, 5):
         found.batch(rows)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.engine.driver import job, loop
+from slackwater.engine.driver import host, job
 from slackwater.engine.lowlevel.tasks import split_task
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.wire import ARROW_SCHEMA, pack_control, routes, unpack
@@ -63,7 +63,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
         return seen.found[-1]
 
     monkeypatch.setattr(DataFrame, "collect", collecting)
-    monkeypatch.setattr(loop, "run_job", running)
+    monkeypatch.setattr(host, "run_job", running)
     return seen
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slackwater.engine.driver import loop
+from slackwater.engine.driver import host
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -255,7 +255,7 @@ def test_a_driver_overtaken_during_its_job_cannot_commit(
     before_job: Place, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = before_job.copy(tmp_path / "state")
-    original = loop.run_job
+    original = host.run_job
 
     def overtaken(*arguments: Any) -> Any:
         result = original(*arguments)
@@ -264,7 +264,7 @@ def test_a_driver_overtaken_during_its_job_cannot_commit(
         write_new(epochs / f"{newest + 1:08d}", b"")
         return result
 
-    monkeypatch.setattr(loop, "run_job", overtaken)
+    monkeypatch.setattr(host, "run_job", overtaken)
     refused(spark, place, "STALE_EPOCH")
     monkeypatch.undo()
     completes(spark, place)

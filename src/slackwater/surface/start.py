@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
 from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
+from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
@@ -157,7 +158,7 @@ class _Group:
         writers, merged = list(self.writers.values()), self.options
         spark = writers[0]._stream._spark
         resume(checkpoint)
-        last = recovered(checkpoint)
+        last = recovered(checkpoint, SparkHost())
         plan = settled(plan, _window_plan(merged), stored_plans(checkpoint), last)
         plan = share(plan, stored_stores(checkpoint), last, wanted=_shares(merged, self.settings))
         numbers = source_numbers(inputs)

@@ -27,10 +27,11 @@ from slackwater.engine.store.log_checks import (
     offsets_sum,
 )
 from slackwater.engine.store.manifest import Intent, Manifest
-from slackwater.engine.store.spark_log import new_files, offsets, present, row_files
+from slackwater.engine.store.spark_log import present
 from slackwater.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from slackwater.engine.driver.host import Host
     from slackwater.engine.driver.loop import Query
 
 
@@ -42,13 +43,14 @@ def intended(
     ``final``: every stream ends with this batch. Nothing is written.
     """
     location = checkpoint.location
-    now_offsets, before = offsets(location, batch_id), offsets(location, batch_id - 1)
+    host = query.host
+    now_offsets, before = host.offsets(location, batch_id), host.offsets(location, batch_id - 1)
     check_base(location, batch_id, before, base)
     files: dict[int, list[str]] = {}
     splits = split_inputs(query.plan, query.inputs)
     for index in splits:
         (number,) = query.sources_of(index)
-        files[index] = new_files(location, number, batch_id)
+        files[index] = host.new_files(location, number, batch_id)
     row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
     rows = _checked_row_files(query, checkpoint, batch_id, row_inputs)
     has_rows = bool(row_inputs) and (
@@ -110,7 +112,7 @@ def _checked_row_files(
     for index in row_inputs:
         item = query.inputs[index]
         for number in query.sources_of(index):
-            files = row_files(checkpoint.location, number, batch)
+            files = query.host.row_files(checkpoint.location, number, batch)
             check_names(files)
             if files and isinstance(item, SplitInput):
                 source_files(item, files, query.plan.zone)
@@ -120,9 +122,9 @@ def _checked_row_files(
     return found
 
 
-def check_done(checkpoint: Checkpoint, done: Manifest) -> None:
+def check_done(host: Host, checkpoint: Checkpoint, done: Manifest) -> None:
     """Refuse a batch that is committed when Spark runs it again with other input: that would be taken for done."""
-    check_repeated(checkpoint.location, done, offsets(checkpoint.location, done.batch))
+    check_repeated(checkpoint.location, done, host.offsets(checkpoint.location, done.batch))
 
 
 def worth_running(
@@ -132,7 +134,7 @@ def worth_running(
     location = checkpoint.location
     if (checkpoint.intents / f"{intent.batch:012d}.json").exists():
         return True  # it was worth it once, and an intent that Spark commits must have a manifest
-    now, before = offsets(location, intent.batch), offsets(location, intent.batch - 1)
+    now, before = (query.host.offsets(location, b) for b in (intent.batch, intent.batch - 1))
     if now is None or before is None or now[:-1] != before[:-1]:
         return not (base is not None and base.final)
     if base is not None and base.final:

@@ -57,7 +57,7 @@ def run_job(
                     current = row_step(current, batch, path)
     with task_errors():
         found = [unpack(bytes(row.blob))[1] for row in current.collect()]
-    _check(batch, found)
+    check_descriptors(batch, found)
     return found
 
 
@@ -141,7 +141,8 @@ def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
     return found
 
 
-def _check(batch: Batch, found: list[dict[str, Any]]) -> None:
+def check_descriptors(batch: Batch, found: list[dict[str, Any]]) -> None:
+    """Refuse a batch in which a group did not answer, or in which two computed different bounds."""
     seen = sorted((d["level"], d["group"]) for d in found if d["level"] > 0)
     wanted = [(level, g) for level in range(1, batch.plan.top + 1) for g in range(batch.groups)]
     if seen != wanted:

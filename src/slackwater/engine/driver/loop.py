@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.driver.cleaning import Cleaner
+from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, intended, worth_running
-from slackwater.engine.driver.job import run_job
 from slackwater.engine.driver.records import progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
@@ -66,6 +66,7 @@ class Query:
     """All that the loop needs to know of a query.
 
     ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
+    ``host`` gives the batches and runs their jobs: Spark, unless a test plays it.
     """
 
     plan: Plan
@@ -76,6 +77,7 @@ class Query:
     clock: Clock
     settings: Settings = field(default_factory=Settings)
     numbers: tuple[tuple[int, ...], ...] | None = None
+    host: Host = field(default_factory=SparkHost)
 
     def sources_of(self, index: int) -> tuple[int, ...]:
         """Spark's numbers of the sources that an input reads."""
@@ -125,7 +127,7 @@ class Loop:
         """The steps of a batch."""
         done = manifests.read(self.checkpoint, batch_id)
         if done is not None:
-            check_done(self.checkpoint, done)
+            check_done(self.query.host, self.checkpoint, done)
             self._publish(done, again=True)
             self.last = done
             return
@@ -146,7 +148,7 @@ class Loop:
         planned = monotonic()
         # Where rows should wait next is worked out while the job runs.
         decided = self._planner.submit(decisions, self.query.plan, base)
-        found = run_job(frame, batch, self.query.inputs, splits, has_rows)
+        found = self.query.host.run_job(frame, batch, self.query.inputs, splits, has_rows)
         failpoints.hit("job.after")
         finished = monotonic()
         result = self._manifest(intent, batch, base, found, decided.result())

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from slackwater.engine.driver.host import Host
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.evidence import check_newest
 from slackwater.engine.store.files import damaged, file_checksum
-from slackwater.engine.store.log_checks import check_logs
 from slackwater.engine.store.manifest import Manifest, Run
 
 READERS = 4
 
 
-def recovered(checkpoint: Checkpoint) -> Manifest | None:
+def recovered(checkpoint: Checkpoint, host: Host) -> Manifest | None:
     """The newest manifest, once all that it relies on is known to be there; None for a new query."""
     last = manifests.last(checkpoint)
     check_newest(checkpoint, last)
-    check_logs(checkpoint, last)
+    host.check_logs(checkpoint, last)
     if last is not None:
         checkpoint.check_description(last.query, last.description)
         if not checkpoint.verified:

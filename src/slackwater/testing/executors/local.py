@@ -1,0 +1,190 @@
+"""Transcripts on the whole engine without Spark: real loop, checkpoint and tasks, on a `LocalHost`.
+
+Each step is one batch with one file per stream; the clock and the ends of streams are scripted. A ``crash`` step stops
+the query and starts it again with another number of partition groups; the parameter ``crash`` makes it fail at a
+failpoint in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.progress.quality import check as check_quality
+from slackwater.engine.store import failpoints
+from slackwater.errors import SlackwaterError
+from slackwater.model.node import LATE_FIELDS, Late, Node, Source
+from slackwater.model.rewrite import Rewrite
+from slackwater.semantics.bounds import topological
+from slackwater.testing.executors.observing import (
+    clock_of,
+    count_late,
+    plain,
+    shown_late,
+    table_of,
+)
+from slackwater.testing.local.run import LocalInput, LocalRun, failing, scratch_folder
+from slackwater.testing.transcripts.script import Observed, Step, Transcript
+
+START_POINTS = ("lock.taken", "epoch.written", "query.written")
+"""Failpoints of a start; all others are those of a batch."""
+
+
+class NotReached(AssertionError):
+    """The failpoint at which the run should have failed is one that it never came to."""
+
+
+def local_executor(
+    *,
+    splits: bool = False,
+    groups: Sequence[int] = (2, 3, 1),
+    plan: str = "auto",
+    crash: str | None = None,
+    check: Callable[[dict[str, Any]], None] | None = None,
+    settings: Settings = Settings(),  # noqa: B008
+) -> Callable[[Transcript], list[Observed]]:
+    """The executor in this process.
+
+    ``splits`` reads files in the tasks instead of as rows; ``groups`` are the numbers of partition groups, one after
+    each crash; ``plan`` is the option ``windowPlan``; ``crash`` names a failpoint: the run fails where it first comes
+    to it from the middle of the batches on (at its first start, if the point is one of starting), or `NotReached` is
+    raised. ``check`` gets every progress record.
+    """
+
+    def execute(transcript: Transcript) -> list[Observed]:
+        with scratch_folder() as folder:
+            run = _Play(transcript, folder, splits, groups, plan, crash, check, settings)
+            return run.run()
+
+    return execute
+
+
+class _Play:
+    """One run of a transcript, over one or several starts of its query."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        folder: Path,
+        splits: bool,
+        groups: Sequence[int],
+        plan: str,
+        crash: str | None,
+        check: Callable[[dict[str, Any]], None] | None,
+        settings: Settings,
+    ):
+        self.transcript = transcript
+        self.groups = groups
+        self.crash = crash
+        self.check = check
+        self.crashed = False
+        self.starts = 0
+        self.bounds: dict[int, Any] = {}
+        self.records: dict[int, Any] = {}
+        self.ordinals: dict[int, int] = {}
+        self.sources, outputs = numbered(transcript)
+        zone = str(transcript.text.get("zone", "UTC"))
+        built = build(outputs, ansi=True, zone=zone, window_plan=plan)
+        check_quality(built)
+        self.query = LocalRun(
+            folder, built, [LocalInput(s.schema, splits) for s in self.sources],
+            window_plan=plan, clock=clock_of(transcript), settings=settings,
+        )  # fmt: skip
+
+    def run(self) -> list[Observed]:
+        batches = 0
+        try:
+            self._start()
+            for step in self.transcript.steps:
+                if step.crash:
+                    self._restart()
+                    continue
+                self._batch(step, batches)
+                batches += 1
+        except SlackwaterError as error:
+            return [*self._observed(batches), Observed({}, {}, {}, error.condition)]
+        finally:
+            self.query.stop()
+        if self.crash is not None and not self.crashed:
+            raise NotReached(f"{self.transcript.name}: never came to failpoint {self.crash}")
+        return self._observed(batches)
+
+    def _start(self) -> None:
+        armed = self.crash in START_POINTS and not self.crashed
+        try:
+            with failing(str(self.crash)) if armed else nullcontext():
+                self.query.start(self.groups[self.starts % len(self.groups)])
+            self.starts += 1
+        except failpoints.InjectedFailure:
+            self.crashed = True
+            self._start()
+
+    def _restart(self) -> None:
+        self.query.stop()
+        self._start()
+
+    def _batch(self, step: Step, number: int) -> None:
+        """One batch, which is run again if the query fails in it; each stream has a file, also where it has no rows."""
+        tables = {i: table_of(s, step.rows.get(s.name, [])) for i, s in enumerate(self.sources)}
+        self.query.give(tables)
+        middle = number >= len(self.transcript.batches) // 2
+        armed = self.crash is not None and self.crash not in START_POINTS and not self.crashed
+        try:
+            with failing(str(self.crash)) if armed and middle else nullcontext():
+                self.query.step()
+        except failpoints.InjectedFailure:
+            self.crashed = True
+            self._restart()
+            self.query.step()
+        done = self.query.loop.last
+        if done is None or done.batch != number:
+            return  # nothing could change
+        self.bounds[done.ordinal] = done.bounds
+        self.records[done.ordinal] = done.progress
+        self.ordinals[done.ordinal] = number
+        if self.check is not None and self.query.loop.records:
+            shared: dict[str, Any] = {"id": "query", "runId": "run", "name": None, "sources": []}
+            rates = {"inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
+            self.check({**shared, **rates, **self.query.loop.records[-1]})
+
+    def _observed(self, count: int) -> list[Observed]:
+        shown = shown_late(self.transcript)
+        return [
+            Observed(
+                {n: self._rows(f"out_{n}", i) for n in self.transcript.outputs},
+                {
+                    n: self._rows(f"late_{n}", i)
+                    if n in shown
+                    else [{}] * count_late(source, self.records, i)
+                    for n, source in self.transcript.sources.items()
+                },
+                self.bounds.get(i, {}),
+            )
+            for i in range(count)
+        ]
+
+    def _rows(self, output: str, ordinal: int) -> list[dict[str, Any]]:
+        table = self.query.published[output].get(self.ordinals.get(ordinal, -1))
+        return [] if table is None else [plain(r) for r in table.to_pylist()]
+
+
+def numbered(transcript: Transcript) -> tuple[list[Source], list[Output]]:
+    """The streams that are read, as inputs of their own in the order of Spark's numbers, and the outputs over them.
+
+    Late rows are an output where the transcript looks at them.
+    """
+    nodes: dict[str, Node] = {f"out_{n}": o.node for n, o in transcript.outputs.items()}
+    for name in shown_late(transcript):
+        source = transcript.sources[name]
+        nodes[f"late_{name}"] = Late((*source.schema, *LATE_FIELDS), source.times, source)
+    order = [n for n in topological(list(nodes.values())) if isinstance(n, Source)]
+    number = {source.name: i for i, source in enumerate(order)}
+    rewrite = Rewrite(lambda source: replace(source, input=number[source.name]))
+    outputs = [Output(name, rewrite(node)) for name, node in nodes.items()]
+    sources = [rewrite(source) for source in order]
+    return [s for s in sources if isinstance(s, Source)], outputs
