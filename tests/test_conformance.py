@@ -30,6 +30,7 @@ AA:
     AA-F5: By a transcript.
     AA-F6: Only by a skipped test.
     AA-F7: {capability: Done otherwise., replaced: {reason: simpler, tests: ["tests/test_a.py::test_f"]}}
+    AA-F8: By a test of a benchmark.
 """
 TESTS = """
 import pytest
@@ -51,6 +52,12 @@ def test_s(): ...
 
 def helper(): ...
 """
+BENCHMARK = """
+import pytest
+
+@pytest.mark.spec("AA-F8")
+def test_b(): ...
+"""
 TRANSCRIPT = """
 - name: late row
   spec: [AA-F5]
@@ -62,6 +69,7 @@ def repo(tmp_path: Path) -> Path:
     for name, text in {
         "docs/features.yaml": FEATURES,
         "tests/test_a.py": TESTS,
+        "benchmarks/tests/test_b.py": BENCHMARK,
         "tests/transcripts/t.yaml": TRANSCRIPT,
     }.items():
         path = tmp_path / name
@@ -83,12 +91,13 @@ def test_marks_are_found_wherever_pytest_allows_them(repo: Path):
         "AA-F3": everywhere[2:],
         "AA-F4": everywhere,
         "AA-F5": ["tests/transcripts/t.yaml::late row"],
+        "AA-F8": ["benchmarks/tests/test_b.py::test_b"],
     }
 
 
 def test_the_report_counts_proven_replaced_and_open(repo: Path):
     text = conformance.render(conformance.load_features(repo), conformance.collect_marks(repo))
-    assert "| Example (AA) | 7 | 5 | 1 | 1 |" in text
+    assert "| Example (AA) | 8 | 6 | 1 | 1 |" in text
     assert "| AA-F6 | Only by a skipped test. | open |" in text
     assert "replaced by design: simpler (`test_a.py::test_f`)" in text
 

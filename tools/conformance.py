@@ -22,6 +22,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = "docs/conformance.md"
+TESTS = ("tests", "benchmarks/tests")
 NOT_A_PROOF = {"skip", "xfail"}
 
 
@@ -84,8 +85,9 @@ def _feature(prefix: str, name: str, value: Any) -> Feature:
 def collect_marks(root: Path = ROOT) -> Marks:
     """Everything that the test files and transcripts claim to prove."""
     marks = Marks()
-    for path in sorted((root / "tests").rglob("test_*.py")):
-        _marks_of_module(path, path.relative_to(root).as_posix(), marks)
+    for folder in TESTS:
+        for path in sorted((root / folder).rglob("test_*.py")):
+            _marks_of_module(path, path.relative_to(root).as_posix(), marks)
     for path in sorted((root / "tests/transcripts").glob("*.yaml")):
         _marks_of_transcript(path, path.relative_to(root).as_posix(), marks)
     return marks
