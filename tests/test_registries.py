@@ -50,10 +50,12 @@ class Listed(NamedTuple):
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
     Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
+    Listed("slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", PLANNED),
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),
     Listed("slackwater.semantics.window_types.registry", "WINDOWS", "WindowRules"),
+    Listed("slackwater.testing.oracle.window_types.registry", "WINDOWS", "Definition"),
 ]
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from slackwater.model.window import ByTuple
 from slackwater.semantics.limits import END
-from slackwater.testing.oracle.window_types import Came, completed
+from slackwater.testing.oracle.window_types.by_tuple import completed
+from slackwater.testing.oracle.window_types.came import Came
 
 Mistake = Literal["ends are reported", "strictly below", "purged bins are forgotten"]
 

@@ -7,27 +7,20 @@ in its other columns, can come any more. Nothing here uses `slackwater.semantics
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slackwater.errors import AnalysisError
-from slackwater.model.node import Aggregate, Dedup, Filter, Node, Project, Source, Union
+from slackwater.model.node import Aggregate, Node, Source
 from slackwater.model.policy import Punctuated
-from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn, parse_instant
-from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics.limits import END, START
-from slackwater.testing.oracle.expressions import compile_expression
+from slackwater.testing.oracle.columns import ungrouped
+from slackwater.testing.oracle.operators.registry import OPERATORS
 from slackwater.testing.oracle.progress import Arrival, History
-from slackwater.testing.oracle.windows import end_of
 
 Row = Mapping[str, Any]
 Bounds = Callable[[Node, int], Mapping[str, int]]
 """Bounds of an operator after so many steps."""
-
-MOST_TICKS = 5000
-_NAME = re.compile(r"`(.+)`|(\w+)")
 
 
 class Exclusions:
@@ -45,21 +38,7 @@ class Exclusions:
             return True
         if node.times and bounds and all(v >= END for v in bounds.values()):
             return True
-        if isinstance(node, Source):
-            return self.broken(node, row, steps)
-        if isinstance(node, Filter | Dedup):
-            return self.excluded(node.child, row, steps)
-        if isinstance(node, Project):
-            return self.excluded(node.child, _unprojected(node, row), steps)
-        if isinstance(node, Union):
-            return all(self.excluded(c, _renamed(node, c, row), steps) for c in node.inputs)
-        if isinstance(node, Aggregate) and isinstance(node.window, TimeWindow):
-            return not node.emit_empty and self._result(node, row, steps)
-        if isinstance(node, Aggregate):
-            per = node.window.per if isinstance(node.window, RowWindow) else None
-            known = {c: v for c, v in row.items() if per is None or c in per}
-            return self.ended(node, known, steps)
-        return False
+        return OPERATORS[type(node)].excluded(node, dict(row), steps, self)
 
     def broken(self, source: Source, row: Row, steps: int) -> bool:
         """Whether a row breaks a pattern that the source has given."""
@@ -81,44 +60,9 @@ class Exclusions:
             any(by == part and _matches(source, p, row) for by, p in said) for part in parts
         )
 
-    def closed(self, node: Aggregate, key: Mapping[str, Any], wid: int, steps: int) -> bool:
-        """Whether no row can enter the group's window any more; ``key`` has the keys that are known."""
-        w = node.window
-        assert isinstance(w, TimeWindow)
-        names = [(_plain(k.expr), k.name) for k in node.keys]
-        row = {old: key[new] for old, new in names if old is not None and new in key}
-        end = end_of(wid, w)
-        if w.range >= 1 << 61:  # all of time is one window
-            return self.excluded(node.child, row, steps)
-        bound = self.bounds(node.child, steps)[w.on] if steps else START
-        if bound >= end:
-            return True
-        if w.range > MOST_TICKS:
-            raise AnalysisError(
-                "NOT_IN_ORACLE",
-                f"the oracle tries every tick of a window, and {w.range} are too many",
-                hint="use integer times in transcripts with patterns",
-            )
-        return all(
-            self.excluded(node.child, {**row, w.on: t}, steps) for t in range(end - w.range, end)
-        )
-
     def ended(self, node: Aggregate, key: Mapping[str, Any], steps: int) -> bool:
         """Whether no row of a group can come, whatever its time."""
-        names = [(_plain(k.expr), k.name) for k in node.keys]
-        row = {old: key[new] for old, new in names if old is not None and new in key}
-        return self.excluded(node.child, row, steps)
-
-    def _result(self, node: Aggregate, row: Row, steps: int) -> bool:
-        w = node.window
-        assert isinstance(w, TimeWindow)
-        time = node.times[0].name
-        if time not in row:
-            names = [(_plain(k.expr), k.name) for k in node.keys]
-            known = {old: row[new] for old, new in names if old is not None and new in row}
-            return self.excluded(node.child, known, steps)
-        wid, rest = divmod(row[time] + 1 - w.origin, w.slide)
-        return rest != 0 or self.closed(node, row, wid - 1, steps)
+        return self.excluded(node.child, ungrouped(node, key), steps)
 
 
 def pattern_columns(source: Source) -> list[str]:
@@ -218,41 +162,10 @@ def _value(text: Any, source: Source, column: str) -> Any:
     return str(text)
 
 
-def _plain(expr: Expr) -> str | None:
-    m = _NAME.fullmatch(expr.sql.strip())
-    return None if m is None else m[1] or m[2]
-
-
-def _unprojected(node: Project, row: Row) -> dict[str, Any]:
-    """The same row before a projection, as far as it is known."""
-    found = {}
-    for c in node.columns:
-        name = _plain(c.expr)
-        if c.name in row and name is not None:
-            found[name] = row[c.name]
-    for out, name, ticks in node.origins:
-        if out in row:
-            found[name] = row[out] - ticks
-    return found
-
-
 def input_row(node: Node, source: Source, row: Row) -> dict[str, Any]:
     """A row of the source as it reaches an operator's input ``node``, filters left aside."""
-    if isinstance(node, Source):
-        return dict(row) if node.name == source.name else {}
-    if isinstance(node, Project):
-        below = input_row(node.child, source, row)
-        return {c.name: compile_expression(c.expr.sql)(below) for c in node.columns if below}
-    if isinstance(node, Union):
-        for child in node.inputs:
-            below = input_row(child, source, row)
-            if below:
-                pairs = zip(node.schema, child.schema, strict=True)
-                return {common.name: below.get(mine.name) for common, mine in pairs}
-        return {}
-    return input_row(node.children[0], source, row)
 
+    def below(child: Node) -> dict[str, Any]:
+        return input_row(child, source, row)
 
-def _renamed(node: Union, child: Node, row: Row) -> dict[str, Any]:
-    pairs = zip(node.schema, child.schema, strict=True)
-    return {mine.name: row[common.name] for common, mine in pairs if common.name in row}
+    return OPERATORS[type(node)].input_row(node, source, dict(row), below)

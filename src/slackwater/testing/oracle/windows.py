@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from slackwater.model.node import Aggregate, Join, Late, Node, Project, Source, Union
 from slackwater.model.window import TimeWindow
 from slackwater.testing.oracle.types import Window
 
@@ -72,22 +71,3 @@ def first_not_reached(v: int, w: TimeWindow) -> int:
     while end_of(wid, w) <= v:
         wid += 1
     return wid
-
-
-def shifts(node: Node, name: str, source: str, column: str) -> list[int]:
-    """By how much column ``name`` of ``node`` is moved against the source's, along each path."""
-    if isinstance(node, Source):
-        return [0] if node.name == source and name == column else []
-    if isinstance(node, Late | Aggregate | Join):
-        return []
-    if isinstance(node, Project):
-        return [
-            moved + ticks
-            for out, old, ticks in node.origins
-            if out == name
-            for moved in shifts(node.child, old, source, column)
-        ]
-    if isinstance(node, Union):
-        at = [t.name for t in node.times].index(name)
-        return [m for c in node.inputs for m in shifts(c, c.times[at].name, source, column)]
-    return [m for c in node.children for m in shifts(c, name, source, column)]
