@@ -51,11 +51,13 @@ BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
     Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
     Listed("slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", PLANNED),
+    Listed("slackwater.testing.transcripts.query", "STEPS", without=PLANNED),
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),
     Listed("slackwater.semantics.window_types.registry", "WINDOWS", "WindowRules"),
     Listed("slackwater.testing.oracle.window_types.registry", "WINDOWS", "Definition"),
+    Listed("slackwater.testing.transcripts.windows", "FORMS"),
 ]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves, renamed
@@ -15,6 +15,7 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -31,16 +32,17 @@ from slackwater.model.policy import (
     Policy,
     Punctuated,
 )
+from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_span, window_time
-from slackwater.model.window import JointWindow, RowWindow, SessionWindow, Window, all_time
+from slackwater.model.window import all_time
 from slackwater.testing.oracle.expressions import compile_expression, to_duck
 from slackwater.testing.transcripts.aggregates import cut_calls
 from slackwater.testing.transcripts.join import build_join
 from slackwater.testing.transcripts.windows import (
     bad,
     build_window,
-    build_windows,
+    has_wid,
     listed,
     time_column,
 )
@@ -154,60 +156,73 @@ class QueryBuilder:
         return node
 
     def _step(self, step: Mapping[str, Any], node: Node | None) -> Node:
-        if "from" in step:
-            return self.named(step["from"])
-        if "late" in step:
-            source = self.sources[step["late"]]
-            return Late((*source.schema, *LATE_FIELDS), source.times, source)
-        if "union" in step:
-            inputs = [self.pipeline(p) for p in step["union"]]
-            inputs = inputs if node is None else [node, *inputs]
-            inputs = [_named_as(inputs[0], i) for i in inputs]
-            return Union(inputs[0].schema, inputs[0].times, tuple(inputs))
-        if "join" in step:
-            if node is not None:
-                raise bad("join: after another step", "name that pipeline as an input: {from: ...}")
-            return build_join(step, self.pipeline, expression)
-        if node is None:
-            raise bad(
-                f"a pipeline begins with {dict(step)!r}", "begin it with from:, union: or join:"
-            )
-        if "where" in step:
-            return Filter(node.schema, node.times, node, expression(step["where"], node.schema))
-        if "select" in step:
-            return project(node, step["select"])
-        if "dedup" in step:
-            return self._dedup(node, step["dedup"])
-        if "sort" in step:
-            time = time_column(node, step["sort"] if isinstance(step["sort"], str) else None)
-            return Sort(node.schema, (time,), node, time.name)
-        if "window" in step or "windows" in step:
-            return aggregate(node, step)
-        if "agg" in step:
-            return ungrouped(node, step)
-        raise bad(
-            f"step {dict(step)!r} is not known",
-            "use from, late, union, join, where, select, dedup, sort or window",
-        )
-
-    def _dedup(self, node: Node, spec: Mapping[str, Any]) -> Dedup:
-        time = time_column(node, spec.get("time"))
-        within = spec.get("within")
-        return Dedup(
-            node.schema,
-            node.times,
-            node,
-            tuple(spec["subset"]),
-            None if within is None else parse_span(within, time, what="within", positive=False),
-            time.name,
-        )
+        for form in STEPS.values():
+            if any(key in step for key in form.keys):
+                if node is None and not form.begins:
+                    begin = ", ".join(f"{f.keys[0]}:" for f in STEPS.values() if f.begins)
+                    raise bad(f"a pipeline begins with {dict(step)!r}", f"begin it with {begin}")
+                return form.build(self, step, node)
+        known = ", ".join(f.keys[0] for f in STEPS.values())
+        raise bad(f"step {dict(step)!r} is not known", f"use one of: {known}")
 
 
-def _named_as(first: Node, node: Node) -> Node:
-    """The rows of ``node`` under the names of the first input of a union, which takes columns by position."""
-    names = [f.name for f in first.schema]
-    own = [f.name for f in node.schema]
-    return node if names == own else project(node, dict(zip(names, own, strict=True)))
+class Form(NamedTuple):
+    """How a transcript writes an operator: the ``keys`` that tell it, any of them, and what it is built by.
+
+    ``begins`` is whether a pipeline may begin with it; the node before it is None then.
+    """
+
+    keys: tuple[str, ...]
+    build: Callable[[QueryBuilder, Mapping[str, Any], Any], Node]
+    begins: bool = False
+
+
+def _from(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
+    return builder.named(step["from"])
+
+
+def _late(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
+    source = builder.sources[step["late"]]
+    return Late((*source.schema, *LATE_FIELDS), source.times, source)
+
+
+def _union(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
+    inputs = [builder.pipeline(p) for p in step["union"]]
+    inputs = inputs if node is None else [node, *inputs]
+    return Union(inputs[0].schema, inputs[0].times, tuple(inputs))
+
+
+def _join(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
+    if node is not None:
+        raise bad("join: after another step", "name that pipeline as an input: {from: ...}")
+    return build_join(step, builder.pipeline, expression)
+
+
+def _where(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
+    return Filter(node.schema, node.times, node, expression(step["where"], node.schema))
+
+
+def _select(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
+    return project(node, step["select"])
+
+
+def _dedup(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
+    spec = step["dedup"]
+    time = time_column(node, spec.get("time"))
+    within = spec.get("within")
+    if within is not None:
+        within = parse_span(within, time, what="within", positive=False)
+    return Dedup(node.schema, node.times, node, tuple(spec["subset"]), within, time.name)
+
+
+def _sort(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
+    time = time_column(node, step["sort"] if isinstance(step["sort"], str) else None)
+    return Sort(node.schema, (time,), node, time.name)
+
+
+def _aggregate(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
+    windowed = "window" in step or "windows" in step
+    return aggregate(node, step) if windowed else ungrouped(node, step)
 
 
 def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
@@ -258,15 +273,9 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     """``window`` with ``by`` and ``agg``."""
     by = step.get("by", [])
     texts = dict(by) if isinstance(by, Mapping) else {c: c for c in by}
-    names = ["window"]
-    window: Window
-    if "windows" in step:
-        window, time = build_windows(node, step["windows"])
-        names = [f"{spec['time']}_window" for spec in step["windows"]]
-    else:
-        node, window, time = build_window(node, step["window"])
-    if isinstance(window, RowWindow):
-        texts |= {p: p for p in window.per if p not in texts}
+    built = build_window(node, step if "windows" in step else step["window"])
+    node, window, time = built.node, built.window, built.time
+    texts |= {key: key for key in built.keys if key not in texts}
     keys = tuple(Named(n, expression(t, node.schema)) for n, t in texts.items())
     primitives: list[Primitive] = []
     outputs = []
@@ -278,13 +287,13 @@ def aggregate(node: Node, step: Mapping[str, Any]) -> Aggregate:
     struct = f"struct<start:{time.type},end:{time.type}>"
     schema = (
         *(Field(k.name, k.expr.type) for k in keys),
-        *(() if isinstance(window, SessionWindow | JointWindow) else (Field("wid", "bigint"),)),
-        *(Field(n, struct) for n in names),
+        *((Field("wid", "bigint"),) if has_wid(window) else ()),
+        *(Field(n, struct) for n in built.columns),
         *(Field(o.name, o.expr.type) for o in outputs),
     )
     return Aggregate(
         schema,
-        tuple(window_time(n, time) for n in names),
+        tuple(window_time(n, time) for n in built.columns),
         node,
         keys,
         window,
@@ -309,3 +318,20 @@ def expression(text: str, schema: Sequence[Field]) -> Expr:
 
 def _sample(type: str) -> Any:
     return {"start": 1, "end": 2} if type.startswith("struct<") else _SAMPLES.get(type, 1)
+
+
+STEPS: Registry[Form] = Registry(
+    __name__,
+    {
+        Source: Form(("from",), _from, begins=True),
+        Late: Form(("late",), _late, begins=True),
+        Union: Form(("union",), _union, begins=True),
+        Join: Form(("join",), _join, begins=True),  # before filters: its condition is where:, too
+        Filter: Form(("where",), _where),
+        Project: Form(("select",), _select),
+        Dedup: Form(("dedup",), _dedup),
+        Sort: Form(("sort",), _sort),
+        Aggregate: Form(("window", "windows", "agg"), _aggregate),
+    },
+)
+"""How each operator is written; the first of whose keys one is there."""
