@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.limits import END, START, Bounds
+from slackwater.semantics.limits import START, Bounds
 from slackwater.semantics.operators.aggregate import closable, finishable, key_columns
 from slackwater.semantics.operators.registry import RULES
 from slackwater.semantics.pattern_wants import Want, described, plain_column
 from slackwater.semantics.patterns import Patterns, Span, Test, above
-from slackwater.semantics.window_ids import last_complete
+from slackwater.semantics.window_ids import closed_by
 
 __all__ = [
     "Closing", "Want", "closable", "closing", "described", "finishable", "finishing", "key_columns",
@@ -97,5 +97,5 @@ def closing(node: Aggregate, patterns: Patterns, bound: int) -> Closing:
             spans = Test.of([*spans, (None, bound)]).spans
         if set(tests) <= set(names):
             found.append((tuple(tests.get(n or "") for n in names), spans))
-    closed = START if bound <= START else END if bound >= END else last_complete(bound, w)
+    closed = closed_by(bound, w)
     return Closing(tuple(found), closed)

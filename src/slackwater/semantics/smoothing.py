@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
+from slackwater.semantics.window_ids import last_complete
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -55,10 +56,6 @@ def held_bound(closed: int, bound: int, w: TimeWindow) -> int:
     >>> held_bound(1, 47, TimeWindow(10, 10, 0, "ts")), held_bound(3, 47, TimeWindow(10, 10, 0, "ts"))
     (20, 47)
     """
-    if (
-        closed >= END
-        or bound <= START
-        or (bound < END and closed >= (bound - w.origin) // w.slide - 1)
-    ):
+    if closed >= END or bound <= START or (bound < END and closed >= last_complete(bound, w)):
         return bound
     return max(START, min(bound, w.origin + (closed + 1) * w.slide))

@@ -42,7 +42,7 @@ def extent(wid: Ints, w: TimeWindow) -> tuple[Ints, Ints]:
     return end - w.range, end
 
 
-def last_complete(bound: int, w: TimeWindow) -> int:
+def last_complete(bound: Ints, w: TimeWindow) -> Ints:
     """The greatest window that ``bound`` closes: no later row is older than the bound.
 
     >>> last_complete(660, TimeWindow(600, 60, 0, "ts"))
@@ -51,20 +51,29 @@ def last_complete(bound: int, w: TimeWindow) -> int:
     return (bound - w.origin) // w.slide - 1
 
 
-def closed_by(bound: int, w: TimeWindow) -> int:
+def closed_by(bound: Ints, w: TimeWindow) -> Ints:
     """As `last_complete`, also for a bound that is not a time: `START` closes nothing, `END` all.
 
     >>> closed_by(START, TimeWindow(5, 5, 0, "ts")) == START, closed_by(END, TimeWindow(5, 5, 0, "ts")) == END
     (True, True)
     """
-    if bound <= START:
-        return START
-    return END if bound >= END else last_complete(bound, w)
+    return _at_ends(bound, last_complete(bound, w))
 
 
-def first_open(bound: int, w: TimeWindow) -> int:
-    """The smallest window that may still get rows."""
-    return last_complete(bound, w) + 1
+def first_open(bound: Ints, w: TimeWindow) -> Ints:
+    """The smallest window that may still get rows; `START` if all may, `END` if none may.
+
+    >>> first_open(660, TimeWindow(600, 60, 0, "ts"))
+    11
+    """
+    return _at_ends(bound, last_complete(bound, w) + 1)
+
+
+def _at_ends(bound: Ints, wid: Ints) -> Ints:
+    """``wid``, but `START` and `END` where the bound is one of them."""
+    if isinstance(bound, int):
+        return START if bound <= START else END if bound >= END else wid
+    return np.where(bound <= START, START, np.where(bound >= END, END, wid))
 
 
 def window_bound(bound: int, w: TimeWindow) -> int:

@@ -30,6 +30,7 @@ from slackwater.model.node import Source
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import Gathered
 from slackwater.semantics.quality.strict import judge
+from slackwater.semantics.window_ids import first_open
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -70,8 +71,7 @@ class StrictRows:
         reader = next((r for r in self.readers if r.path.id == path.id), None)
         if reader is None or reader.consumer.window is None or self.bounds is None:
             return path, table
-        w = reader.consumer.window
-        floors = np.where(self.bounds <= START, START, (self.bounds - w.origin) // w.slide)
+        floors = first_open(self.bounds, reader.consumer.window)
         table = table.append_column(FLOOR, pa.array(floors, pa.int64()))
         return replace(path, steps=carrying(path.steps, FLOOR)), table
 

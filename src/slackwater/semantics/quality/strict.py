@@ -102,8 +102,7 @@ def _observe(
         ]
         if consumer.window is not None:
             w = consumer.window
-            closed = np.where(before <= START, START, (before - w.origin) // w.slide - 1)
-            state.coverage.add(tally(times, closed, w))
+            state.coverage.add(tally(times, closed_by(before, w), w))
             if adaptation.by_needs:
                 values = [v[piece][passed] for v in feed.values]
                 late = Late.of(times[passed], clocks[passed], values, w, granularity)

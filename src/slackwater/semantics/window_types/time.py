@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics import window_ids
-from slackwater.semantics.limits import END
 from slackwater.semantics.window_types.answers import Ints, Traits, always, never
 
 TRAITS = Traits("CF", plan=None, spans=True)
@@ -25,8 +24,7 @@ def result_bound(bound: int, w: TimeWindow) -> int:
 
 
 def missed(times: Ints, bound: int, w: TimeWindow) -> Ints:
-    closed = END if bound >= END else window_ids.last_complete(bound, w)
-    return window_ids.windows_missed(times, closed, w)
+    return window_ids.windows_missed(times, window_ids.closed_by(bound, w), w)
 
 
 def closing(hi: int, w: TimeWindow) -> int:
