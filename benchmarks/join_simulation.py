@@ -18,7 +18,7 @@ from benchmarks.baselines.global_order import Row
 from benchmarks.baselines.rpwj import Part, Rpwj, Settings
 from slackwater.kernels.joins.bounded.blocks import Counts, Located, RunFile
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, bounded_step
+from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Policy, disk_time
@@ -209,9 +209,8 @@ class Ours:
 
         batch = Batch(self.bounds, (now, now), now=now * MILLI)
         inputs = [[self._table(r)] if len(r) else [] for r in rows]
-        done = bounded_step(
-            self.spec, self.ledger, self.store, inputs, [self.schema] * 2, batch, self.policy, emit
-        )
+        join = BoundedJoin(self.spec, [self.schema] * 2, self.policy)
+        done = bounded_step(join, self.ledger, self.store, inputs, batch, emit)
         self.bounds = (now, now)
         self.ledger = done.ledger
         self.store.keep(done.ledger.runs())

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, bounded_step
+from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec, step
 from slackwater.model.join import Band
 from slackwater.semantics.join import needed_from
@@ -61,7 +61,7 @@ def bounds(batch: int, rows: int = ROWS, last: int = BATCHES):
 
 
 def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
-    ledger = Ledger()
+    ledger, join = Ledger(), BoundedJoin(SPEC, [SCHEMA] * 2, Policy(budget))
     found = {"results": 0, "delayed": 0, "state": 0, "read": 0}
 
     def emit(chunk, delayed):
@@ -71,9 +71,7 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
     for b in range(batches):
         batch = Batch(bounds(b - 1, rows, batches), bounds(b, rows, batches), now=b * 1_000_000)
         inputs = [pieces(b, side, rows) for side in (0, 1)]
-        done = bounded_step(
-            SPEC, ledger, LocalBlockStore(folder), inputs, [SCHEMA] * 2, batch, Policy(budget), emit
-        )
+        done = bounded_step(join, ledger, LocalBlockStore(folder), inputs, batch, emit)
         ledger = Ledger.from_json(json.loads(json.dumps(done.ledger.to_json())))
         found["state"] = max(found["state"], done.stats.state_bytes)
         found["read"] += done.stats.read_bytes
@@ -83,9 +81,7 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
     final = Batch(
         bounds(batches - 1, rows, batches), (END, END), now=batches * 1_000_000, final=True
     )
-    bounded_step(
-        SPEC, ledger, LocalBlockStore(folder), [[], []], [SCHEMA] * 2, final, Policy(budget), emit
-    )
+    bounded_step(join, ledger, LocalBlockStore(folder), [[], []], final, emit)
     return found
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, bounded_step
+from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join import max_bound, time_bounds
-from slackwater.semantics.join_memory import Policy
+from slackwater.semantics.join_memory import Policy, Rules
 from slackwater.semantics.limits import END, START
 
 SCHEMA = pa.schema(
@@ -191,9 +191,8 @@ def replay(
             final = n == len(trace.rows) - 1
             batch = Batch(trace.before(n), trace.bounds[n], now=(n + 1) * clock, final=final)
             ledger = Ledger.from_json(json.loads(text))
-            done = bounded_step(
-                spec, ledger, store, inputs, [SCHEMA] * 2, batch, policy, emit, predicate, rules
-            )
+            join = BoundedJoin(spec, [SCHEMA] * 2, policy, predicate, rules or Rules())
+            done = bounded_step(join, ledger, store, inputs, batch, emit)
             text = json.dumps(done.ledger.to_json())
             for path in Path(folder).iterdir():
                 if path.name not in done.ledger.runs():

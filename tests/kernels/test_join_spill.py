@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, bounded_step
+from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band, Tumbling
 from slackwater.model.window import TimeWindow
@@ -128,13 +128,11 @@ def small_join(keys_left, keys_right, kind, within=None, memory=1):
     with tempfile.TemporaryDirectory() as folder:
         spec = JoinSpec(within or Band(0, 0), len(kind), COLUMNS)
         bounded_step(
-            spec,
+            BoundedJoin(spec, [schema] * 2, Policy(memory)),
             Ledger(),
             LocalBlockStore(Path(folder)),
             [[rows(keys_left)], [rows(keys_right)]],
-            [schema] * 2,
             Batch((START, START), (END, END), final=True),
-            Policy(memory),
             emit,
         )
     return out
@@ -180,13 +178,11 @@ def test_tumbling_windows_and_joins_without_a_key_work_too():
             ledger = Ledger()
             for n in range(2):
                 bounded_step(
-                    spec,
+                    BoundedJoin(spec, [SCHEMA] * 2, Policy(1_000)),
                     ledger,
                     LocalBlockStore(Path(folder)),
                     [[table(side)] for side in trace.rows[n]],
-                    [SCHEMA] * 2,
                     Batch(trace.before(n), trace.bounds[n], final=n == 1),
-                    Policy(1_000),
                     emit,
                 )
         near = (lambda a, b: a // 5 == b // 5) if key else (lambda a, b: abs(a - b) <= 1)

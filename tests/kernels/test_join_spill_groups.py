@@ -18,7 +18,7 @@ from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded import regroup as join_regroup
 from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, bounded_step
+from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Policy
@@ -52,7 +52,7 @@ def run_batch(folder: Path, ledger: Ledger, trace, n, policy, how="inner", bucke
     final = n == len(trace.rows) - 1
     batch = Batch(trace.before(n), trace.bounds[n], now=n, final=final)
     store = LocalBlockStore(folder)
-    done = bounded_step(spec, ledger, store, inputs, [SCHEMA] * 2, batch, policy, emit)
+    done = bounded_step(BoundedJoin(spec, [SCHEMA] * 2, policy), ledger, store, inputs, batch, emit)
     return done, out
 
 

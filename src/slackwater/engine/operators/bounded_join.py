@@ -24,7 +24,7 @@ from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.regroup import regrouped
 from slackwater.kernels.joins.bounded.step import Batch as Bounds
-from slackwater.kernels.joins.bounded.step import Done, bounded_step
+from slackwater.kernels.joins.bounded.step import BoundedJoin, Done, bounded_step
 from slackwater.model.names import TIME
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
@@ -78,18 +78,15 @@ class BoundedJoinProgram(JoinProgram):
     def _joined(
         self, inputs: Sequence[Arrival], old: tuple[int, int], new: tuple[int, int]
     ) -> Done:
-        store = self._store()
+        store, lean = self._store(), [r.lean for r in self.rows]
         try:
             return bounded_step(
-                self.spec,
+                BoundedJoin(self.spec, lean, policy_of(self.node), self.predicate),
                 self.ledger,
                 store,
                 [map(r.arrived_lean, a.tables) for r, a in zip(self.rows, inputs, strict=True)],
-                [r.lean for r in self.rows],
                 Bounds(old, new, self.batch.now or 0, min(new) >= END),
-                policy_of(self.node),
                 lambda table, delayed: self.send(table),
-                self.predicate,
             )
         finally:
             store.close()

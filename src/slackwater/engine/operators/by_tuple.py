@@ -16,11 +16,7 @@ from slackwater.engine.operators.program import (
 )
 from slackwater.engine.operators.results import present
 from slackwater.engine.operators.window_kind import FinishedKind
-from slackwater.engine.operators.window_program import (
-    COUNTERS,
-    CountingProgram,
-    arrived_rows,
-)
+from slackwater.engine.operators.window_program import COUNTERS, CountingProgram, arrived_rows
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import by_tuple
 from slackwater.kernels.windows.counting import count_and_reduce

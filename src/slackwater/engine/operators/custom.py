@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.engine.operators.program import (
-    Arrival,
-    GroupContext,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
 from slackwater.engine.operators.results import present
 from slackwater.engine.operators.window_kind import FinishedKind
-from slackwater.engine.operators.window_program import (
-    WindowProgram,
-)
+from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import custom
 from slackwater.kernels.windows.panes import clamp

@@ -14,14 +14,14 @@ from slackwater.engine.operators.program import (
     State,
     StateStep,
 )
-from slackwater.engine.operators.results import present
+from slackwater.engine.operators.results import presented, window_ids
 from slackwater.engine.operators.window_kind import FinishedKind
-from slackwater.engine.operators.window_program import (
-    WindowProgram,
-)
+from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import joint
+from slackwater.model.node import Aggregate
 from slackwater.semantics.frontier import Points
+from slackwater.semantics.windows import extents
 
 
 class JointProgram(WindowProgram):
@@ -39,7 +39,7 @@ class JointProgram(WindowProgram):
         if before != self.after:
             stored = state(-(1 << 63), (1 << 63) - 1)
         done = joint.step(self.spec, self.fresh(rows.tables), stored, before, self.after)
-        output = present(self.node, done.output)
+        output = _present(self.node, done.output)
         if 2 * int(done.alive.sum()) > stored.num_rows or not stored.num_rows:
             return StateStep(output, done.keep, done.dropped)
         # Half of the state is of no more use: writing the rest once costs less than keeping all.
@@ -48,6 +48,15 @@ class JointProgram(WindowProgram):
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return joint.living(self.spec, super().compact(part, rows, first), self.after)
+
+
+def _present(node: Aggregate, output: pa.Table) -> pa.Table:
+    """Results with a window for each time, and no ids."""
+    windows = []
+    for i, w in enumerate(node.windows):
+        wids = window_ids(output, f"_wid{i or ''}")
+        windows.append([pa.array(e) for e in extents(wids.to_numpy(), w)])
+    return presented(node, output, {}, windows)
 
 
 class JointKind(FinishedKind):

@@ -6,18 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import (
-    Arrival,
-    GroupContext,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
 from slackwater.engine.operators.results import present
 from slackwater.engine.operators.window_kind import FinishedKind
-from slackwater.engine.operators.window_program import (
-    WindowProgram,
-)
+from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import landmark
 from slackwater.kernels.windows import partials_step as aggregate

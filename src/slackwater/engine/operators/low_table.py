@@ -24,7 +24,7 @@ from slackwater.engine.store.runs import reaches, read_run, read_runs, write_run
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.windows import low_table
 from slackwater.kernels.windows.partials_step import ints, partials_schema
-from slackwater.model.node import SharedPanes
+from slackwater.model.node import Aggregate
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.low_table import LowTable, due, first_open, held_pane
 
@@ -41,7 +41,7 @@ def can_have(batch: Batch, operator: Operator) -> bool:
     spec = operator.spec
     if spec is None or spec.plan not in ("panes", "wids") or not spec.keys:
         return False
-    if isinstance(operator.node, SharedPanes):
+    if type(operator.node) is not Aggregate:  # not what several aggregates share
         return False
     return operator.level == 1 and not has_patterns(batch.plan.sources)
 

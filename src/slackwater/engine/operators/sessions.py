@@ -6,18 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import (
-    Arrival,
-    GroupContext,
-    Program,
-    State,
-    StateStep,
-)
-from slackwater.engine.operators.results import present
+from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
+from slackwater.engine.operators.results import presented, window_ids
 from slackwater.engine.operators.window_kind import FinishedKind
-from slackwater.engine.operators.window_program import (
-    WindowProgram,
-)
+from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import sessions
 from slackwater.model.window import SessionWindow
@@ -39,7 +31,10 @@ class SessionProgram(WindowProgram):
         (rows,) = inputs
         stored = state(sessions.needed(self.window, rows.old), (1 << 63) - 1)
         done = sessions.step(self.spec, self.fresh(rows.tables), stored, rows.old, rows.new)
-        return StateStep(present(self.node, done.output), done.keep, done.dropped_rows)
+        ends = [window_ids(done.output, name) for name in ("_start", "_end")]
+        return StateStep(
+            presented(self.node, done.output, {}, [ends]), done.keep, done.dropped_rows
+        )
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return sessions.merge_parts(self.spec, rows, first)

@@ -52,7 +52,7 @@ from slackwater.semantics.join_memory import (
 )
 from slackwater.semantics.limits import START
 
-__all__ = ["Batch", "Done", "Emit", "Stats", "bounded_step"]
+__all__ = ["Batch", "BoundedJoin", "Done", "Emit", "Stats", "bounded_step"]
 
 _LEAST_RESULTS = 1 << 20
 """Bytes of results that leave together, however little memory there is: each chunk has its cost."""
@@ -78,17 +78,24 @@ class Done:
     stats: Stats
 
 
+@dataclass(frozen=True)
+class BoundedJoin:
+    """A bounded join, as it is in every batch; ``schemas`` are those of the new rows of each side."""
+
+    spec: JoinSpec
+    schemas: Sequence[pa.Schema]
+    policy: Policy
+    predicate: Predicate | None = None
+    rules: Rules = Rules()  # noqa: RUF009
+
+
 def bounded_step(
-    spec: JoinSpec,
+    join: BoundedJoin,
     ledger: Ledger,
     store: BlockStore,
     inputs: Sequence[Iterable[pa.Table]],
-    schemas: Sequence[pa.Schema],
     batch: Batch,
-    policy: Policy,
     emit: Emit,
-    predicate: Predicate | None = None,
-    rules: Rules | None = None,
 ) -> Done:
     """Join one batch of one partition-group.
 
@@ -98,12 +105,10 @@ def bounded_step(
         The state; it is changed.
     inputs
         New rows of each side, as tables of any size, with `TIME`, `BUCKET` and the keys; they are taken one by one.
-    schemas
-        The schema of those tables, of each side.
     emit
         Takes each chunk of results.
     """
-    work = _Work(spec, ledger, store, schemas, batch, policy, emit, predicate, rules or Rules())
+    work = _Work(join, ledger, store, batch, emit)
     try:
         return work.run(inputs)
     except BaseException:
@@ -113,21 +118,13 @@ def bounded_step(
 
 class _Work:
     def __init__(
-        self,
-        spec: JoinSpec,
-        ledger: Ledger,
-        store: BlockStore,
-        schemas: Sequence[pa.Schema],
-        batch: Batch,
-        policy: Policy,
-        emit: Emit,
-        predicate: Predicate | None,
-        rules: Rules,
+        self, join: BoundedJoin, ledger: Ledger, store: BlockStore, batch: Batch, emit: Emit
     ) -> None:
+        spec, policy = join.spec, join.policy
         self.spec, self.ledger, self.store = spec, ledger, store
-        self.batch, self.policy, self.rules = batch, policy, rules
-        rows = [plain(s) for s in schemas]
-        self.joiner = Joiner(spec, rows, predicate, areas(policy.memory).cluster)
+        self.batch, self.policy, self.rules = batch, policy, join.rules
+        rows = [plain(s) for s in join.schemas]
+        self.joiner = Joiner(spec, rows, join.predicate, areas(policy.memory).cluster)
         stored = [s.append(pa.field(CODE, pa.int64())) for s in rows]
         self.house = Residence(ledger, store, stored, policy)
         self.areas = self.house.areas
