@@ -1,26 +1,41 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.node import Aggregate, Dedup, Filter, Late, Project, Source, Union
+from slackwater.errors import AnalysisError
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Filter,
+    Late,
+    LateSetting,
+    Node,
+    Project,
+    Source,
+    Union,
+)
 from slackwater.model.policy import Ordered
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import START, propagate, topological
 from slackwater.semantics.lateness import (
+    Verdict,
     dedup_frontier,
     dedup_memory,
     enters,
-    flush_bound,
     is_late,
+    judge,
     late_by,
     late_row_error,
     reason,
-    window_chains,
 )
+from slackwater.semantics.limits import EARLIEST, LATEST
+from slackwater.semantics.window_chains import flush_bound, window_chains
 from slackwater.semantics.window_ids import extent, last_complete, wid_range
 from tests.semantics.test_window_ids import times, windows
 
@@ -38,25 +53,47 @@ def test_equal_is_on_time() -> None:
 
 
 def test_reasons() -> None:
-    assert reason(None, 5) == "null_time"
-    assert reason(4, 5) == "late"
-    assert reason(5, 5) is None
-    assert reason(50, 5, 40) is None
-    assert reason(50, 5, 40, side=True) == "future"
-    assert reason(40, 5, 40, side=True) is None
+    assert reason(judge(None, 5)) == "null_time"
+    assert reason(judge(4, 5)) == "late"
+    assert reason(judge(5, 5)) is None
+    assert reason(judge(50, 5, 40)) is None
+    assert reason(judge(50, 5, 40, side=True)) == "future"
+    assert reason(judge(40, 5, 40, side=True)) is None
+
+
+def test_a_time_without_windows_is_none() -> None:
+    assert [judge(t, 5).null for t in (EARLIEST - 1, LATEST + 1)] == [True, True]
+    assert [judge(t, 5).null for t in (EARLIEST, LATEST)] == [False, False]
+
+
+def test_a_row_sent_aside_is_not_late_as_well() -> None:
+    assert judge(50, 60, 40) == Verdict(False, True, False, True, 60)
+    assert judge(50, 60, 40, side=True, patterns=[70]) == Verdict(False, True, True, False, None)
+
+
+def test_a_row_that_matches_a_pattern_is_late() -> None:
+    assert judge(5, 5, patterns=[None]) == Verdict(False, False, False, True, None)
+    assert judge(5, 5, patterns=[None, 9, 7]).broken == 9
+    assert judge(4, 10, patterns=[9, None]).broken == 10
+    assert judge(None, 10, patterns=[9]).late is False
+
+
+ADMIT, DROP, RAISE = SETTINGS = get_args(LateSetting)
 
 
 @pytest.mark.spec("WQ-F8", "OO-F31")
 def test_what_each_setting_lets_in() -> None:
-    assert [enters("late", s) for s in ("admit", "drop", "raise")] == [True, False, False]
-    assert not any(enters(r, s) for r in ("null_time", "future") for s in ("admit", "drop"))
-    assert all(enters(None, s) for s in ("admit", "drop", "raise"))
+    late, null, future = judge(4, 5), judge(None, 5), judge(50, 5, 40, side=True)
+    assert [enters(late, s) for s in (ADMIT, DROP, RAISE)] == [True, False, False]
+    assert not any(enters(v, s) for v in (null, future) for s in SETTINGS)
+    assert all(enters(judge(5, 5), s) for s in SETTINGS)
 
 
 def test_late_by() -> None:
-    assert late_by(4, 10, None, "late") == 6
-    assert late_by(50, 10, 40, "future") == 10
-    assert late_by(None, 10, 40, "null_time") is None
+    assert late_by(4, judge(4, 10), None) == 6
+    assert late_by(50, judge(50, 10, 40, side=True), 40) == 10
+    assert late_by(None, judge(None, 10, 40), 40) is None
+    assert late_by(4, judge(4, START, patterns=[None]), None) is None
 
 
 def test_the_error_shows_the_row() -> None:
@@ -89,6 +126,14 @@ def test_chains_follow_shifts_unions_and_results() -> None:
     }  # fmt: skip
     assert window_chains([b], SOURCE, "other") == ()
     assert window_chains([aggregate(Late(FIELDS, (TS,), SOURCE), first)], SOURCE, "ts") == ()
+
+
+def test_a_node_without_a_rule_is_no_filter() -> None:
+    class Unheard(Node):
+        pass
+
+    with pytest.raises(AnalysisError, match="Unheard"):
+        window_chains([aggregate(Unheard(FIELDS, (TS,)), TimeWindow(10, 5, 0, "ts"))], SOURCE, "ts")
 
 
 @given(w=windows, hi=times)

@@ -21,9 +21,9 @@ from slackwater.model.window import (
     TimeWindow,
     Window,
 )
-from slackwater.semantics.lateness import flush_bound
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.linear_windows import Linear
+from slackwater.semantics.window_chains import flush_bound
 from slackwater.semantics.window_ids import wid_range
 from slackwater.semantics.window_types.custom import check_duality, custom_wids
 from slackwater.semantics.window_types.rows import counted

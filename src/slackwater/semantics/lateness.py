@@ -1,63 +1,281 @@
-"""Late rows: which they are, what happens to them, and what a flush must reach."""
+"""Late rows: which they are, and what happens to them.
+
+Whether a row is late is defined here, in three forms. `judge` is the definition, for one row on one of
+its time columns. `judge_column` is the same for an array of times, and `verdict_sql` for a column of a
+query, in the SQL that DuckDB and Spark share. The tests hold both against `judge`. The engine and the
+kernels compare times with bounds by these functions alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.errors import LateRowError
-from slackwater.model.node import Aggregate, Dedup, LateSetting, Node, Source
-from slackwater.model.window import Window
-from slackwater.semantics.bounds import shift, topological
-from slackwater.semantics.operators.answers import Chain, Trace, Traced
-from slackwater.semantics.operators.registry import RULES
-from slackwater.semantics.window_types.registry import WINDOWS
-from slackwater.semantics.windows import closing, reaching
+from slackwater.model.node import Dedup, LateSetting
+from slackwater.semantics.limits import EARLIEST, END, LATEST, START, shift
+
+Ticks = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 Reason = Literal["late", "null_time", "future"]
 
+REASONS: tuple[Reason | None, ...] = (None, "late", "null_time", "future")
+"""The reasons by their numbers in `Verdicts.reasons`; 0 is no reason."""
 
-def is_late(time: int, bound: int) -> bool:
+
+# ---- the three comparisons ----
+@overload
+def is_late(time: int, bound: int) -> bool: ...
+@overload
+def is_late(time: Ticks, bound: int | Ticks) -> Mask: ...
+def is_late(time: int | Ticks, bound: int | Ticks) -> bool | Mask:
     """Whether a row of that time breaks the bound in force when its batch began; equal is on time."""
     return time < bound
 
 
-def reason(
-    time: int | None, bound: int, limit: int | None = None, *, side: bool = False
-) -> Reason | None:
-    """Why a row goes to the late stream, on one progressing column; None if it does not.
+@overload
+def is_beyond(time: int, limit: int | None) -> bool: ...
+@overload
+def is_beyond(time: Ticks, limit: int | None) -> Mask: ...
+def is_beyond(time: int | Ticks, limit: int | None) -> bool | Mask:
+    """Whether a time is implausibly far ahead; ``limit`` is the greatest plausible one, None if any is."""
+    if limit is not None:
+        return time > limit
+    return False if isinstance(time, int) else np.zeros(len(time), np.bool_)
 
-    ``limit`` is the greatest plausible time (`progress.guard_limit`); rows beyond it are late rows
-    only where the policy says ``future="side"``.
+
+def has_time(time: int | None) -> bool:
+    """Whether a row has a time at all: one so near the ends of int64 that it has no windows counts as none."""
+    return time is not None and EARLIEST <= time <= LATEST
+
+
+# ---- one row ----
+class Verdict(NamedTuple):
+    """What is found of one row on one time column.
+
+    ``null``: it has no time. ``future``: its time is implausibly far ahead, and advances no bound.
+    ``aside``: it is future, and the policy sends such rows aside (``future="side"``). ``late``: it breaks
+    a bound or a pattern in force; a row that was sent aside is not held against these. ``broken`` is the
+    greatest bound on this time that a late row breaks; None if it breaks none, but a pattern that sets
+    no bound on the time.
     """
-    if time is None:
+
+    null: bool
+    future: bool
+    aside: bool
+    late: bool
+    broken: int | None
+
+
+def judge(
+    time: int | None,
+    bound: int,
+    limit: int | None = None,
+    *,
+    side: bool = False,
+    patterns: Iterable[int | None] = (),
+) -> Verdict:
+    """The verdict on one row, on one progressing column: the definition of lateness.
+
+    Parameters
+    ----------
+    bound
+        The bound in force, `START` if there is none yet.
+    limit
+        The greatest plausible time (`progress.guard_limit`); None if any time is.
+    side
+        Whether the policy sends rows beyond the limit aside.
+    patterns
+        The patterns in force that the row matches, each as the end v of its test "time below v"; None
+        for a pattern without such a test.
+
+    >>> judge(4, 5), judge(5, 5).late
+    (Verdict(null=False, future=False, aside=False, late=True, broken=5), False)
+    """
+    if time is None or not has_time(time):
+        return Verdict(null=True, future=False, aside=False, late=False, broken=None)
+    future = is_beyond(time, limit)
+    if future and side:
+        return Verdict(null=False, future=True, aside=True, late=False, broken=None)
+    matched = list(patterns)
+    broken = [v for v in matched if v is not None] + [bound] * is_late(time, bound)
+    late = bool(broken or matched)
+    return Verdict(False, future, False, late, max(broken, default=None))
+
+
+def reason(verdict: Verdict) -> Reason | None:
+    """Why a row goes to the late stream; None if it does not."""
+    if verdict.null:
         return "null_time"
-    if side and limit is not None and time > limit:
+    if verdict.aside:
         return "future"
-    return "late" if is_late(time, bound) else None
+    return "late" if verdict.late else None
 
 
-def enters(why: Reason | None, setting: LateSetting) -> bool:
+def enters(verdict: Verdict, setting: LateSetting) -> bool:
     """Whether a row goes on to the operators that progress on the column judged.
 
     A late row does under ``admit`` (they take it into the windows still open). A row without a time
     belongs to no window, and a future row was sent aside: neither does, in any setting. ``raise``
     never answers for a late row: see `late_row_error`.
     """
-    if why is None:
-        return True
-    return why == "late" and setting == "admit"
+    why = reason(verdict)
+    return why is None or (why == "late" and setting == "admit")
 
 
-def late_by(time: int | None, bound: int, limit: int | None, why: Reason) -> int | None:
-    """Ticks by which a row misses: below the bound, or above the limit for a future row."""
-    if time is None or why == "null_time":
+def judged_by(verdict: Verdict, limit: int | None) -> int | None:
+    """The bound that a late row shows: the limit for a row sent aside, else the bound that it breaks."""
+    return limit if verdict.aside else verdict.broken
+
+
+def late_by(time: int | None, verdict: Verdict, limit: int | None) -> int | None:
+    """Ticks by which a row misses what it was judged by: below the bound, or above the limit."""
+    end = judged_by(verdict, limit)
+    if time is None or end is None:
         return None
-    if why == "future":
-        return None if limit is None else time - limit
-    return bound - time
+    return time - end if verdict.aside else end - time
 
 
+# ---- an array of rows ----
+@dataclass(frozen=True)
+class Verdicts:
+    """`Verdict` for an array of times, element by element; ``broken`` is `START` where that has None."""
+
+    ticks: Ticks
+    null: Mask
+    future: Mask
+    aside: Mask
+    late: Mask
+    broken: Ticks
+
+    def take(self, places: NDArray[np.intp]) -> Verdicts:
+        """The verdicts on the rows at these places."""
+        return Verdicts(
+            self.ticks[places],
+            self.null[places],
+            self.future[places],
+            self.aside[places],
+            self.late[places],
+            self.broken[places],
+        )
+
+    @property
+    def plausible(self) -> Mask:
+        """Which rows have a time that may advance a bound."""
+        return ~(self.null | self.future)
+
+    @property
+    def reasons(self) -> NDArray[np.int8]:
+        """`reason` of each row, as a place in `REASONS`."""
+        number = REASONS.index
+        reasons = np.zeros(len(self.ticks), np.int8)
+        reasons[self.late] = number("late")
+        reasons[self.null] = number("null_time")
+        reasons[self.aside] = number("future")
+        return reasons
+
+    def entering(self, setting: LateSetting) -> Mask:
+        """`enters` of each row."""
+        out = self.null | self.aside
+        return ~out if setting == "admit" else ~(out | self.late)
+
+    def judged_by(self, limit: int | None) -> Ticks:
+        """`judged_by` of each row, `START` where that is None."""
+        return self.broken if limit is None else np.where(self.aside, limit, self.broken)
+
+    def late_by(self, limit: int | None) -> Ticks:
+        """`late_by` of each row; of no meaning where `judged_by` is `START`."""
+        above = self.ticks - self.judged_by(limit)
+        return np.where(self.aside, above, -above)
+
+
+def usable_times(ticks: Ticks, null: Mask) -> tuple[Ticks, Mask]:
+    """Times and the mask of those missing, with `has_time` asked of each; a time that is none becomes 0."""
+    if len(ticks) and (ticks.min() < EARLIEST or ticks.max() > LATEST):
+        absurd = (ticks < EARLIEST) | (ticks > LATEST)
+        ticks, null = np.where(absurd, 0, ticks), null | absurd
+    return ticks, null
+
+
+def judge_column(
+    ticks: Ticks,
+    null: Mask,
+    bound: int | Ticks,
+    limit: int | None = None,
+    *,
+    side: bool = False,
+    patterns: tuple[Mask, Ticks] | None = None,
+) -> Verdicts:
+    """`judge` for an array of times.
+
+    Parameters
+    ----------
+    ticks, null
+        As `usable_times` gives them.
+    bound
+        One bound for all rows, or one for each.
+    patterns
+        Which rows match a pattern in force, and the greatest end v of a test "time below v" among the
+        patterns that a row matches: `START` if none of these has one.
+    """
+    there = ~null
+    future = is_beyond(ticks, limit) & there
+    aside = future if side else np.zeros(len(ticks), np.bool_)
+    judged = there & ~future if side else there
+    late = is_late(ticks, bound) & judged
+    broken = np.where(late, bound, START)
+    if patterns is not None:
+        matched = patterns[0] & judged
+        broken = np.maximum(broken, np.where(matched, patterns[1], START))
+        late = late | matched
+    return Verdicts(ticks, null, future, aside, late, broken)
+
+
+# ---- a column of a query ----
+LATE, FUTURE = 1, 2
+"""The two parts of a verdict in SQL: it is their sum, 0 for a row that is neither, and null for a row without a time."""
+
+
+def usable_sql(ticks: str) -> str:
+    """Ticks of a time column, null where there is none by `has_time`."""
+    return f"CASE WHEN {ticks} BETWEEN {EARLIEST} AND {LATEST} THEN {ticks} END"
+
+
+def late_sql(ticks: str, bound: str) -> str:
+    """`is_late`, null for a row without a time."""
+    return f"({ticks} < {bound})"
+
+
+def verdict_sql(ticks: str, bound: str, limit: str) -> str:
+    """`judge` where no row is sent aside and there are no patterns, as one number: see `LATE`.
+
+    ``ticks`` are those of `usable_sql`. ``limit`` is a number, too: `limit_or_end`.
+    """
+    late, beyond = late_sql(ticks, bound), f"{ticks} > {limit}"
+    return (
+        f"CASE WHEN {late} THEN CASE WHEN {beyond} THEN {LATE + FUTURE} ELSE {LATE} END "
+        f"WHEN {beyond} THEN {FUTURE} WHEN {ticks} IS NOT NULL THEN 0 END"
+    )
+
+
+def limit_or_end(limit: int | None) -> int:
+    """A limit where a number is needed: no usable time is beyond `END`."""
+    return END if limit is None else limit
+
+
+def enters_sql(verdict: str, setting: LateSetting) -> str:
+    """`enters`, of a verdict of `verdict_sql`."""
+    if setting == "admit":
+        return f"({verdict} IS NOT NULL)"
+    return f"coalesce({verdict} IN (0, {FUTURE}), FALSE)"
+
+
+# ---- what happens to late rows ----
 def late_row_error(stream: str, column: str, row: object, bound: object) -> LateRowError:
     """The error of ``late="raise"``, which shows the row."""
     return LateRowError(
@@ -91,79 +309,3 @@ def dedup_memory(bound: int, node: Dedup) -> int:
     if node.on in node.subset or node.within is None:
         return frontier
     return shift(frontier, -node.within)
-
-
-def window_chains(outputs: Sequence[Node], source: Source, column: str) -> tuple[Chain, ...]:
-    """The windows that rows of ``source`` meet on the way to ``outputs``, by the time ``column``.
-
-    One chain per path: the first window is on the source's own times (the shift of a projection
-    moves its origin), each further one on the times of the results before it. Chains that are the
-    beginning of another are given too. Paths that leave the column behind give none.
-    """
-    chains: list[Chain] = []
-    for node in topological(outputs):
-        if isinstance(node, Aggregate):
-            for time in node.times:
-                for chain, _ in _paths(node, time.name, source, column):
-                    if chain not in chains:
-                        chains.append(chain)
-    return tuple(chains)
-
-
-def window_readers(
-    outputs: Sequence[Node], source: Source, column: str
-) -> tuple[tuple[Aggregate, int], ...]:
-    """The aggregates that rows of ``source`` reach by the time ``column``, before any other aggregate or join.
-
-    With each comes the shift of its own time column against the source's. Which of its windows are
-    closed to a row is told by the bound of its input: behind a union that is not the source's own.
-    """
-    found: list[tuple[Aggregate, int]] = []
-    for node in topological(outputs):
-        if not isinstance(node, Aggregate):
-            continue
-        for chain, moved in _paths(node.child, node.window.on, source, column, joins=False):
-            if not chain and not any(n is node and m == moved for n, m in found):
-                found.append((node, moved))
-    return tuple(found)
-
-
-def _paths(
-    node: Node, name: str, source: Source, column: str, *, joins: bool = True
-) -> list[Traced]:
-    """Chains from the source's column to column ``name`` of ``node``, and the shift since the last.
-
-    Without ``joins`` only paths that lead through none.
-    """
-
-    def below(node: Node, name: str) -> list[Traced]:
-        return RULES[type(node)].trace(node, name, ask)
-
-    ask = Trace(source, column, joins, below)
-    return below(node, name)
-
-
-def flush_bound(hi: int, windows: Sequence[Window | Chain]) -> int:
-    """The bound that closes everything a row of time ``hi``, the newest, is in.
-
-    That is the largest end of a window that holds ``hi``, or ``hi + 1`` where none does. A chain
-    (see `window_chains`) is closed through to its last window: the results of its first windows
-    are rows of the next.
-
-    >>> from slackwater.model.window import TimeWindow
-    >>> flush_bound(7, [TimeWindow(10, 5, 0, "ts")]), flush_bound(7, [])
-    (15, 8)
-    """
-    chains = [w if isinstance(w, tuple) else (w,) for w in windows]
-    return max([hi + 1, *(_closing(hi, chain) for chain in chains)])
-
-
-def _closing(hi: int, chain: Chain) -> int:
-    if not chain:
-        return hi + 1
-    w, rest = chain[0], chain[1:]
-    end = closing(hi, w)
-    if not rest or not WINDOWS[type(w)].holds(hi, w):
-        return end
-    # The least bound v whose result_bound(v) is at least what the rest of the chain needs.
-    return max(end, reaching(_closing(end - 1, rest), w))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.lateness import is_beyond
 from slackwater.semantics.patterns import Pattern, Patterns, Test, above, crossed, joined
 from slackwater.semantics.settings import Settings, guard_limit
 from slackwater.semantics.summary import SourceSummary
@@ -33,7 +34,7 @@ def plausible(pattern: Pattern, s: Settings, now: int | None) -> bool:
     if test is None or limit is None or not test.spans:
         return True
     end = test.spans[-1][1]
-    return not isinstance(end, int) or end <= limit
+    return not isinstance(end, int) or not is_beyond(end, limit)
 
 
 def advance_patterns(

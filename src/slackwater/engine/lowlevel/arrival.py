@@ -7,18 +7,16 @@ sends chunks, runs of its rows in order of arrival with their extreme times.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.model.node import Source
+from slackwater.semantics.lateness import Verdicts
 from slackwater.semantics.settings import Settings
 from slackwater.semantics.summary import Chunk, Order, PartitionSummary, SourceSummary
-
-if TYPE_CHECKING:
-    from slackwater.engine.lowlevel.source_task import Judged
 
 MAX_CHUNKS = 64
 
@@ -30,7 +28,7 @@ def arrival_summaries(
     data: NDArray[np.bool_],
     codes: NDArray[np.int64],
     names: Sequence[str],
-    judged: Sequence[Judged],
+    judged: Sequence[Verdicts],
     state: Mapping[str, Any],
 ) -> SourceSummary:
     """The parts of the summary that need order: delay, tail, rest_hi, violations, greatest order."""
@@ -51,7 +49,7 @@ def arrival_summaries(
         if name in before:
             violations += _at_or_below(keys, rows, before[name])
         for setting, verdict in zip(settings, judged, strict=True):
-            usable = rows[(data & ~verdict.null & ~verdict.future)[rows]]
+            usable = rows[(data & verdict.plausible)[rows]]
             columns[setting.column][name] = _partition(setting, keys, usable, verdict.ticks)
     return SourceSummary(columns, 0, {}, {}, violations, orders)
 

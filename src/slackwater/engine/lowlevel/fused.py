@@ -26,7 +26,18 @@ from slackwater.model.names import PASS, SOURCE, key, ours, sub_query
 from slackwater.model.node import Aggregate, Late, Source
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
-from slackwater.semantics.limits import EARLIEST, LATEST
+from slackwater.semantics.lateness import (
+    FUTURE,
+    LATE,
+    enters_sql,
+    has_time,
+    is_beyond,
+    is_late,
+    late_sql,
+    limit_or_end,
+    usable_sql,
+    verdict_sql,
+)
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
@@ -87,11 +98,6 @@ class Dialect:
         name = self.name(time.name)
         return f"CAST({name} AS BIGINT)" if time.kind == "long" else f"unix_micros({name})"
 
-    def usable_ticks(self, time: TimeColumn) -> str:
-        """As `ticks`, null where windows near the time could not be computed."""
-        ticks, end = self.ticks(time), "" if self.duck else "L"
-        return f"CASE WHEN {ticks} BETWEEN {EARLIEST}{end} AND {LATEST}{end} THEN {ticks} END"
-
     def number(self, values: Sequence[int], at: int) -> str:
         """A number that changes from batch to batch.
 
@@ -119,8 +125,7 @@ def query(
     """(group columns, aggregate columns, relation) of the fused query, as SQL items.
 
     Group columns: keys, pane (null: the row only counts), the source's partition, and per time column a
-    verdict (1 late, 2 implausibly far ahead, 0 neither, null without a time), so that the counts of the
-    groups are the counts of the verdicts. ``ranges`` is what is known of each time column before the scan.
+    verdict (`lateness.verdict_sql`), so that the counts of the groups are the counts of the verdicts. ``ranges`` is what is known of each time column before the scan.
     """
     node, spec = fused.operator.node, fused.operator.spec
     assert isinstance(node, Aggregate) and spec is not None
@@ -171,7 +176,7 @@ def told(
     return {
         i: (known.least, known.greatest)
         for i, (known, limit) in enumerate(zip(ranges, limits, strict=False))
-        if known is not None and _usable(known) and known.greatest <= limit
+        if known is not None and _usable(known) and not is_beyond(known.greatest, limit)
     }
 
 
@@ -191,7 +196,7 @@ def _relation(
     numbers = _numbers(batch, fused)
     times = range(len(source.times))
     items = [
-        f"{dialect.ticks(t) if _usable(known) else dialect.usable_ticks(t)} AS {_ticks(i)}"
+        f"{dialect.ticks(t) if _usable(known) else usable_sql(dialect.ticks(t))} AS {_ticks(i)}"
         for i, (t, known) in enumerate(zip(source.times, ranges, strict=True))
     ]
     carried = [_ticks(i) for i in times] + [_judged(i) for i in times]
@@ -209,8 +214,8 @@ def _relation(
     ]
     sql = f"SELECT *, {', '.join(verdicts)} FROM {sub_query(sql)}"
     if passing is not None:
-        allowed = "1" if source.late != "admit" else "-1"
-        sql = f"SELECT *, coalesce({_judged(passing)} <> {allowed}, FALSE) AS {PASS} FROM {sub_query(sql)}"
+        passes = enters_sql(_judged(passing), source.late)
+        sql = f"SELECT *, {passes} AS {PASS} FROM {sub_query(sql)}"
         carried.append(PASS)
     filtered = False
     for step in fused.path.steps:
@@ -239,7 +244,7 @@ def _judged(i: int) -> str:
 
 
 def _usable(known: TimeRange | None) -> bool:
-    return known is not None and known.least >= EARLIEST and known.greatest <= LATEST
+    return known is not None and has_time(known.least) and has_time(known.greatest)
 
 
 def _verdict(
@@ -253,20 +258,19 @@ def _verdict(
 ) -> str:
     """The verdict on time column ``i``; what need not be asked is not, which a scan of millions of rows feels."""
     bound, limit = dialect.number(numbers, i), dialect.number(numbers, times + i)
-    if decides or known is None or not _usable(known) or known.greatest > numbers[times + i]:
-        return (
-            f"CASE WHEN {_ticks(i)} < {bound} THEN 1 WHEN {_ticks(i)} > {limit} THEN 2 "
-            f"WHEN {_ticks(i)} IS NOT NULL THEN 0 END"
-        )
-    # As a boolean, which is cheaper to group by; `deliver_fused` reads it as 0 or 1.
-    return "FALSE" if known.least >= numbers[i] else f"({_ticks(i)} < {bound})"
+    if decides or known is None or not _usable(known):
+        return verdict_sql(_ticks(i), bound, limit)
+    if is_beyond(known.greatest, numbers[times + i]):
+        return verdict_sql(_ticks(i), bound, limit)
+    # As a boolean, which is cheaper to group by; `deliver_fused` reads it as 0 or `LATE`.
+    return late_sql(_ticks(i), bound) if is_late(known.least, numbers[i]) else "FALSE"
 
 
 def _numbers(batch: Batch, fused: Fused) -> list[int]:
     """Bounds in force, then plausible limits, of the source's time columns."""
     bounds = [batch.bound(fused.source.name, s.column) for s in fused.settings]
     limits = [guard_limit(s, batch.now) for s in fused.settings]
-    return [*bounds, *((1 << 62) if v is None else v for v in limits)]
+    return [*bounds, *(limit_or_end(v) for v in limits)]
 
 
 def deliver_fused(task: SourceTask, table: pa.Table, *, from_spark: bool) -> None:
@@ -300,7 +304,7 @@ def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
         late[setting.column] = null[setting.column] = 0
         for row in grouped.to_pylist():
             n, verdict = row["_n_sum"], row[f"_verdict{i}"]
-            far = verdict == 2
+            late_rows, far = (bool((verdict or 0) & part) for part in (LATE, FUTURE))
             parts.setdefault(row["_part"], []).append(
                 PartitionSummary(
                     n,
@@ -309,7 +313,7 @@ def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
                     n if far else 0,
                 )
             )
-            late[setting.column] += n if verdict == 1 else 0
+            late[setting.column] += n if late_rows else 0
             null[setting.column] += n if verdict is None else 0
         columns[setting.column] = {p: merge_partition(s, 0) for p, s in parts.items()}
     rows = pc.sum(table["_n"]).as_py() or 0

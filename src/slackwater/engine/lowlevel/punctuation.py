@@ -14,14 +14,14 @@ from slackwater.engine.progress.step import patterns_of
 from slackwater.kernels.windows.pattern_match import matching
 from slackwater.model.node import Aggregate, Node, Project, Source, Union
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.bounds import END, START
+from slackwater.semantics.bounds import START
 from slackwater.semantics.pattern_rules import closable, key_columns, plain_column
 from slackwater.semantics.pattern_text import pattern_of
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.settings import Settings
 from slackwater.semantics.source_patterns import linear_limit, plausible
 from slackwater.semantics.summary import PartitionSummary
-from slackwater.semantics.window_ids import windows_missed
+from slackwater.semantics.window_ids import closed_by, windows_missed
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -57,18 +57,11 @@ class Punctuation:
         state = batch.states.get(source.name, {})
         self.in_force = tuple(Pattern.from_json(p) for p in state.get("patterns", ()))
 
-    def judge(self, table: pa.Table, column: str, ticks: Ints, bound: int) -> tuple[Mask, Ints]:
-        """Which rows break a bound or a pattern in force; and the greatest bound that each breaks.
-
-        The latter is `START` where what a row breaks is no bound on this time.
-        """
-        late = ticks < bound
-        limits = np.where(late, bound, START)
-        if self.in_force and table.num_rows:
-            mask, ends = matching(self.in_force, table, column)
-            late = late | mask
-            limits = np.maximum(limits, np.where(mask & (ends < END), ends, START))
-        return late, limits
+    def broken(self, table: pa.Table, column: str) -> tuple[Mask, Ints] | None:
+        """Which rows match a pattern in force, and the bound on ``column`` that it sets, as `judge_column` asks."""
+        if not self.in_force or not table.num_rows:
+            return None
+        return matching(self.in_force, table, column, untested=START)
 
     def read(self, table: pa.Table, codes: Ints, names: Sequence[str]) -> Said:
         """The punctuation in a chunk of rows, whose partitions are ``names[codes]``."""
@@ -118,10 +111,7 @@ class Punctuation:
         columns = {c: table[n] for c, n in known.items()}
         columns[node.window.on] = pa.chunked_array([pa.array(ticks + moved)])
         _, ends = matching(usable, pa.table(columns), node.window.on)
-        w = node.window
-        closed = np.where(ends > START, (ends - w.origin) // w.slide - 1, START)
-        closed = np.where(ends >= END, END, closed)
-        return np.asarray(windows_missed(ticks + moved, closed, w))
+        return windows_missed(ticks + moved, closed_by(ends, node.window), node.window)
 
 
 def column_origin(node: Node, column: str, source: Source) -> str | None:

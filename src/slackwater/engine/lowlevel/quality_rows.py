@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from slackwater.engine.progress.quality import Reader, quality_settings, readers
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.names import PASS, PLACE, ROWS, ours, sub_query
 from slackwater.model.node import Source
+from slackwater.semantics.lateness import Verdicts
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, Rows
 from slackwater.semantics.quality.measure import tally
@@ -24,9 +24,6 @@ from slackwater.semantics.quality.statistics import Bag, merged_bags
 from slackwater.semantics.quality.strict import Feed
 from slackwater.semantics.settings import Settings
 from slackwater.semantics.window_ids import closed_by
-
-if TYPE_CHECKING:
-    from slackwater.engine.lowlevel.source_task import Judged
 
 Mask = NDArray[np.bool_]
 
@@ -48,7 +45,7 @@ class QualityRows:
         data: Mask,
         codes: NDArray[np.int64],
         names: Sequence[str],
-        judged: Sequence[Judged],
+        judged: Sequence[Verdicts],
         ready: dict[int, pa.Table] | None,
     ) -> dict[str, Gathered]:
         """What one chunk of rows tells, by time column."""
@@ -56,7 +53,7 @@ class QualityRows:
         columns = [t.name for t in self.source.times]
         for setting in self.settings:
             verdict = judged[columns.index(setting.column)]
-            usable = data & ~verdict.null & ~verdict.future
+            usable = data & verdict.plausible
             granularity, edges = self._known(setting, names)
             bag = _bag(edges, usable, codes, verdict.ticks, granularity)
             clocks = np.array([e[-1] if e else START for e in edges], np.int64)[codes]

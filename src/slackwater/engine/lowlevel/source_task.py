@@ -1,14 +1,14 @@
 """The low level: raw rows of a source, judged, summarised, and sent along the source's paths.
 
-Lateness is judged here and only here, against the bounds in force when the batch began. The summary (what
-the progress policy must know of the batch, and exact counts) goes to every group task.
+Rows are judged against the bounds in force when the batch began, by `semantics.lateness`. The summary (what the
+progress policy must know of the batch, and exact counts) goes to every group task.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,29 +29,21 @@ from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START
-from slackwater.semantics.lateness import window_readers
-from slackwater.semantics.limits import EARLIEST, LATEST
+from slackwater.semantics.lateness import (
+    REASONS,
+    Verdicts,
+    is_beyond,
+    judge_column,
+    usable_times,
+)
 from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.settings import Settings, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
-from slackwater.semantics.window_ids import windows_missed
+from slackwater.semantics.window_chains import window_readers
+from slackwater.semantics.window_ids import closed_by, windows_missed
 from slackwater.semantics.windows import missed
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Rows of one chunk with the verdicts on one time column; masks are per row.
-
-    ``limits`` is the greatest bound that each row was judged by, its own of patterns included; `START` if none.
-    """
-
-    ticks: NDArray[np.int64]
-    null: Mask
-    future: Mask
-    late: Mask
-    limits: NDArray[np.int64]
 
 
 class SourceTask:
@@ -129,45 +121,44 @@ class SourceTask:
                 mask &= pc.is_null(table[setting.punctuation]).to_numpy(zero_copy_only=False)
         return mask
 
-    def _judge(self, table: pa.Table, time: TimeColumn, setting: Settings) -> Judged:
+    def _judge(self, table: pa.Table, time: TimeColumn, setting: Settings) -> Verdicts:
         ticks, null = ticks_of(table[time.name])
-        limit = guard_limit(setting, self.batch.now)
-        future = np.zeros(len(ticks), bool) if limit is None else (ticks > limit) & ~null
-        bound = self.batch.bound(self.source.name, time.name)
-        late, limits = self.punctuation.judge(table, time.name, ticks, bound)
-        return Judged(ticks, null, future, late & ~null, limits)
+        return judge_column(
+            ticks,
+            null,
+            self.batch.bound(self.source.name, time.name),
+            guard_limit(setting, self.batch.now),
+            side=setting.future == "side",
+            patterns=self.punctuation.broken(table, time.name),
+        )
 
     def _strictly(
         self,
         table: pa.Table,
         data: Mask,
-        judged: list[Judged],
+        judged: list[Verdicts],
         ready: dict[int, pa.Table] | None,
-    ) -> list[Judged]:
+    ) -> list[Verdicts]:
         """The verdicts with each row judged by the bound of its own moment."""
         assert self.strict.setting is not None
         at = self.settings.index(self.strict.setting)
         v = judged[at]
-        bounds = self.strict.judge(table, v.ticks, data & ~v.null & ~v.future, ready)
-        late = (v.ticks < bounds) & ~v.null
-        return [*judged[:at], replace(v, late=late, limits=bounds), *judged[at + 1 :]]
+        bounds = self.strict.judge(table, v.ticks, data & v.plausible, ready)
+        limit = guard_limit(self.strict.setting, self.batch.now)
+        side = self.strict.setting.future == "side"
+        strict = judge_column(v.ticks, v.null, bounds, limit, side=side)
+        return [*judged[:at], strict, *judged[at + 1 :]]
 
-    def _admitted(self, path: Path, judged: list[Judged]) -> Mask:
+    def _admitted(self, path: Path, judged: list[Verdicts]) -> Mask:
         at = next((i for i, t in enumerate(self.source.times) if t.name == path.time), 0)
-        verdict, setting = judged[at], self.settings[at]
-        out = verdict.null.copy()
-        if setting.future == "side":
-            out |= verdict.future
-        if self.source.late != "admit":
-            out |= verdict.late
-        return np.asarray(~out)
+        return judged[at].entering(self.source.late)
 
     # ---- what was seen ----
     def _summarise(
         self,
         table: pa.Table,
         data: Mask,
-        judged: list[Judged],
+        judged: list[Verdicts],
         ready: dict[int, pa.Table] | None = None,
     ) -> SourceSummary:
         codes, names = self._partitions(table)
@@ -216,9 +207,9 @@ class SourceTask:
         codes: NDArray[np.int64],
         names: list[str],
         setting: Settings,
-        verdict: Judged,
+        verdict: Verdicts,
     ) -> dict[str, PartitionSummary]:
-        usable = data & ~verdict.null & ~verdict.future
+        usable = data & verdict.plausible
         n = len(names)
         rows = np.bincount(codes, minlength=n)
         future = np.bincount(codes[verdict.future & data], minlength=n)
@@ -234,7 +225,7 @@ class SourceTask:
         if setting.kind == "punctuated" and not setting.patterns:
             values, null = ticks_of(table[setting.punctuation])
             limit = guard_limit(setting, self.batch.now)
-            beyond = ~null & (values > limit) if limit is not None else np.zeros(len(null), bool)
+            beyond = ~null & is_beyond(values, limit)
             implausible = np.bincount(codes[beyond & ~data], minlength=n)
             here = ~null & ~beyond
             np.maximum.at(puncts, codes[here], values[here])
@@ -250,7 +241,7 @@ class SourceTask:
             if rows[i]
         }
 
-    def _sample(self, table: pa.Table, data: Mask, judged: list[Judged]) -> None:
+    def _sample(self, table: pa.Table, data: Mask, judged: list[Verdicts]) -> None:
         for setting, verdict in zip(self.settings, judged, strict=True):
             found = np.flatnonzero(verdict.late & data)
             if len(found) and self.sample is None:
@@ -258,7 +249,7 @@ class SourceTask:
                 self.sample = json.dumps([setting.column, {k: str(v) for k, v in row.items()}])
 
     # ---- late rows as a stream ----
-    def _send_late(self, table: pa.Table, data: Mask, judged: list[Judged]) -> None:
+    def _send_late(self, table: pa.Table, data: Mask, judged: list[Verdicts]) -> None:
         """Rows that are late, without a time, or sent aside as future; each once, by its first fault."""
         n = table.num_rows
         reason = np.zeros(n, np.int8)
@@ -266,26 +257,24 @@ class SourceTask:
         bound = np.full(n, START)
         missed = np.zeros(n, np.int64)
         for time, setting, verdict in zip(self.source.times, self.settings, judged, strict=True):
-            new = data & (reason == 0)
-            late, null = new & verdict.late, new & verdict.null
-            reason[late], reason[null] = 1, 2
-            by[late] = verdict.limits[late] - verdict.ticks[late]
-            bound[late] = verdict.limits[late]
-            if setting.future == "side":
-                limit = guard_limit(setting, self.batch.now) or 0
-                side = new & verdict.future
-                reason[side] = 3
-                by[side] = verdict.ticks[side] - limit
-                bound[side] = limit
+            places = np.flatnonzero(data & (reason == 0) & (verdict.reasons > 0))
+            if not len(places):
+                continue
+            faults, limit = verdict.take(places), guard_limit(setting, self.batch.now)
+            reason[places] = faults.reasons
+            by[places] = faults.late_by(limit)
+            ends = faults.judged_by(limit)
             if setting.zone is not None:
-                of_local = new & (bound > START)
-                bound[of_local] = instants_of(bound[of_local], setting.zone)
-            missed += np.where(late, self._missed(time.name, table, verdict.ticks), 0)
+                known = ends > START
+                ends[known] = instants_of(ends[known], setting.zone)
+            bound[places] = ends
+            windows = self._missed(time.name, table, verdict.ticks)[places]
+            missed[places] = np.where(faults.late, windows, 0)
         chosen = reason > 0
         if not chosen.any():
             return
         rows = table.filter(pa.array(chosen))
-        kind = np.array([None, "late", "null_time", "future"], object)[reason[chosen]]
+        kind = np.array(REASONS, object)[reason[chosen]]
         integer = self.source.times[0].is_integer
         none = bound[chosen] == START
         bounds = pa.array(bound[chosen], pa.int64(), mask=none)
@@ -310,8 +299,7 @@ class SourceTask:
         for node, moved in window_readers(outputs, self.source, column):
             bound = self.batch.bound(self.batch.plan.name_of(node.child), node.window.on)
             if self.strict.bounds is not None and isinstance(node.window, TimeWindow):
-                late_for = self.strict.bounds + moved
-                closed = (late_for - node.window.origin) // node.window.slide - 1
+                closed = closed_by(self.strict.bounds + moved, node.window)
                 total += windows_missed(ticks + moved, closed, node.window)
                 continue
             linear = missed(ticks + moved, bound, node.window)
@@ -332,11 +320,7 @@ def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:
     values = column.cast(pa.int64())
     if null.any():
         values = values.fill_null(0)
-    ticks = values.to_numpy()
-    if len(ticks) and (ticks.min() < EARLIEST or ticks.max() > LATEST):
-        absurd = (ticks < EARLIEST) | (ticks > LATEST)
-        ticks, null = np.where(absurd, 0, ticks), null | absurd
-    return ticks, null
+    return usable_times(values.to_numpy(), null)
 
 
 def instants_of(local: NDArray[np.int64], zone: str) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ from slackwater.model.join import Condition
 from slackwater.model.names import PASS, ROWS, TIME, sub_query
 from slackwater.model.node import Join
 from slackwater.semantics.join import met_from, needed_from, outer_inputs
+from slackwater.semantics.lateness import is_late
 
 MATCHED = "m"
 
@@ -94,7 +95,7 @@ class JoinProgram(Program):
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""
         first = met_from(self.node.within, i, bounds)
-        return int(np.count_nonzero(rows[TIME].to_numpy() < first))
+        return int(np.count_nonzero(is_late(rows[TIME].to_numpy(), first)))
 
     def send(self, results: pa.Table) -> None:
         """Send a kernel's results on: there may be more than fit into memory."""

@@ -25,6 +25,7 @@ from slackwater.model.node import Join, Source
 from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
 from slackwater.semantics.join import max_bound, outer_inputs, reaches
+from slackwater.semantics.lateness import is_late
 from slackwater.semantics.quality.delays import dense
 from slackwater.semantics.quality.join_kept import KeptSlack, lost
 from slackwater.semantics.quality.join_measured import MeasuredSlack
@@ -190,7 +191,7 @@ class LateResults:
             return
         bound = max_bound(self.within, bounds, self.how)
         late = np.zeros_like(times) if self.clock is None else self.clock - times
-        self.lateness.record(times, late, times >= bound)
+        self.lateness.record(times, late, ~is_late(times, bound))
 
     @property
     def told(self) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from slackwater.model.node import Aggregate, Source
 from slackwater.model.window import JointWindow, is_all_time
 from slackwater.semantics.bounds import propagate
 from slackwater.semantics.frontier import Points, frontier
-from slackwater.semantics.lateness import flush_bound, window_chains
 from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import SourceState, advance, initial_state
 from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.summary import SourceSummary, merge
+from slackwater.semantics.window_chains import flush_bound, window_chains
 
 
 def new_progress(batch: Batch, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from slackwater.kernels.buckets import bucket_of, flat
 from slackwater.kernels.order import group_codes
 from slackwater.kernels.windows.panes import END, clamp
 from slackwater.model.names import BUCKET, TIME
+from slackwater.semantics.lateness import is_late
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,7 +46,7 @@ def step(
     ``state`` is what earlier steps returned, in any order, purged or not.
     """
     times = _ints(new, time)
-    on_time = times >= clamp(frontier)
+    on_time = ~is_late(times, clamp(frontier))
     late = int(len(times) - np.count_nonzero(on_time))
     if late:
         new = new.filter(pa.array(on_time))

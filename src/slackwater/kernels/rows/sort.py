@@ -10,6 +10,7 @@ import pyarrow as pa
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.windows.panes import clamp
 from slackwater.model.names import TIME
+from slackwater.semantics.lateness import is_late
 
 
 class Sorted(NamedTuple):
@@ -32,10 +33,10 @@ def step(
     parts = []
     for table in (state, new):
         times = _times(table, time)
-        parts.append(table.filter(pa.array((times >= low) & (times < high))))
+        parts.append(table.filter(pa.array(~is_late(times, low) & (times < high))))
     fresh = _times(new, time)
     keep = new.filter(pa.array(fresh >= high))
-    late = int(np.count_nonzero(fresh < low))
+    late = int(np.count_nonzero(is_late(fresh, low)))
     ready = pa.concat_tables([parts[0].select(new.column_names).cast(new.schema), parts[1]])
     order = np.argsort(_times(ready, time), kind="stable")
     return Sorted(ready.take(pa.array(order)), keep, late)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from slackwater.kernels.buckets import flat
 from slackwater.model.names import FOR, TIME
+from slackwater.semantics.lateness import is_late
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.slack.routes import ROOT, Routes
 
@@ -69,14 +70,15 @@ def step(new: pa.Table, read: Read, readers: Mapping[str, Reader], marks: Marks)
     fresh: dict[str, Mask] = {}
     for name, r in readers.items():
         mine = (wanted & r.bit) != 0
-        late += int(np.count_nonzero(mine & (times < r.old)))
+        too_late = is_late(times, r.old)
+        late += int(np.count_nonzero(mine & too_late))
         fresh[name] = mine & (times >= max(r.old, r.new))
         parts = []
         for place, known in marks.items():
             low = owed_from(known, name, r.old)
             if low < r.new:
                 parts.append(_owed(read(place, low, r.new - 1), r.bit, low, r.new))
-        parts.append(new.filter(pa.array(mine & (times >= r.old) & (times < r.new))))
+        parts.append(new.filter(pa.array(mine & ~too_late & (times < r.new))))
         ready = pa.concat_tables(parts)
         ordered[name] = ready.take(pa.array(np.argsort(columns(ready)[0], kind="stable")))
     after = {place: _passed(place, known, readers) for place, known in marks.items()}

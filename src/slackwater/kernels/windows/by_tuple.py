@@ -28,6 +28,7 @@ from slackwater.kernels.windows.partials_step import (
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import column
 from slackwater.model.window import ByTuple
+from slackwater.semantics.lateness import is_late
 
 MARK = Primitive("_mark", "count", (column("_mark", "boolean"),), "bigint")
 RANK = Primitive("_rank", "count", (), "bigint")
@@ -71,7 +72,7 @@ def step(
     dropped = int(np.count_nonzero(tick < needed(w, old)))
     keep = new.filter(pa.array(tick >= needed(w, done)))
     ranked = spec.hidden == (RANK,)
-    late = new.filter(pa.array(tick < clamp(old))) if ranked else new.slice(0, 0)
+    late = new.filter(pa.array(is_late(tick, clamp(old)))) if ranked else new.slice(0, 0)
     none = counter_rows(spec, late, ints(late, "_rank_n") if ranked else ints(late, "_pane"))
     if bound <= old:
         return ByTupleStep(output_schema(spec).empty_table(), keep, none, dropped)

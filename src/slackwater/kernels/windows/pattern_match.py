@@ -24,9 +24,11 @@ Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
-def matching(patterns: Patterns, table: pa.Table, time: str) -> tuple[Mask, Ints]:
+def matching(
+    patterns: Patterns, table: pa.Table, time: str, untested: int = END
+) -> tuple[Mask, Ints]:
     """Which rows match a pattern; and of these, the greatest end of "``time`` below v" among the patterns they
-    match: `END` where a pattern does not test the time, `START` where its test is of another form.
+    match: ``untested`` where a pattern does not test the time, `START` where its test is of another form.
     """
     n = table.num_rows
     columns = sorted({c for p in patterns for c in p.columns})
@@ -41,7 +43,7 @@ def matching(patterns: Patterns, table: pa.Table, time: str) -> tuple[Mask, Ints
             if test is not None:
                 mask &= cells[c].passing(test)[groups[:, i]]
         test = p.test(time)
-        end: Any = END if test is None else test.limit if test.limit is not None else START
+        end: Any = untested if test is None else test.limit if test.limit is not None else START
         limit[mask] = np.maximum(limit[mask], end)
         found |= mask
     return found[codes], limit[codes]

@@ -1,6 +1,6 @@
 """What each type of operator means: one module per type, all with the same questions.
 
-`bounds`, `pattern_rules`, `frontier`, `lateness` and `state_bounds` ask them.
+`bounds`, `pattern_rules`, `frontier`, `window_chains` and `state_bounds` ask them.
 """
 
 from __future__ import annotations

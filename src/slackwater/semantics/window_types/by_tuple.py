@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.model.window import ByTuple
+from slackwater.semantics.lateness import is_late
 from slackwater.semantics.window_types.answers import Ints, Traits, always
 
 TRAITS = Traits("FCA", plan="ticks")
@@ -29,7 +30,7 @@ def result_bound(bound: int, w: ByTuple) -> int:
 
 
 def missed(times: Ints, bound: int, w: ByTuple) -> Ints:
-    return (times < bound).astype(np.int64)
+    return is_late(times, bound).astype(np.int64)
 
 
 def closing(hi: int, w: ByTuple) -> int:

@@ -14,16 +14,23 @@ from slackwater.kernels.windows.group_close import is_closed
 from slackwater.model.node import Aggregate, Node, Source
 from slackwater.model.schema import Expr
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.bounds import START
-from slackwater.semantics.lateness import enters, late_by, late_row_error, reason, window_readers
+from slackwater.semantics.lateness import (
+    enters,
+    judged_by,
+    late_by,
+    late_row_error,
+    reason,
+)
 from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.pattern_rules import closing, plain_column
-from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, guard_limit
 from slackwater.semantics.settings import Settings
+from slackwater.semantics.window_chains import window_readers
 from slackwater.semantics.window_ids import wid_range
 from slackwater.semantics.windows import missed
 from slackwater.testing.executors.kernel_tables import plain
+from slackwater.testing.executors.summaries import judged
 
 Row = dict[str, Any]
 
@@ -47,19 +54,14 @@ class LateJudge:
             first = True
             out = []
             for s in self.settings[source.name]:
-                bound, limit = self.states[source.name].bounds[s.column], guard_limit(s, now)
-                time = row.get(s.column)
-                why = reason(time, bound, limit, side=s.future == "side")
-                broken = [p for p in self.states[source.name].patterns if p.matches(row)]
-                if why is None and broken:
-                    why, bound = "late", START
-                if why == "late":
-                    bound = max([bound, *limits(broken, s.column)])
+                time, limit = row.get(s.column), guard_limit(s, now)
+                verdict = judged(self.states[source.name], s, row, now)
+                why, bound = reason(verdict), judged_by(verdict, limit)
                 if why is None:
                     continue
                 if why == "late" and source.late == "raise":
                     raise late_row_error(source.name, s.column, row, bound)
-                if not enters(why, source.late):
+                if not enters(verdict, source.late):
                     out.append(s.column)
                 if first:
                     first = False
@@ -67,10 +69,8 @@ class LateJudge:
                         {
                             **row,
                             "_late_reason": why,
-                            "_late_by": None
-                            if why == "late" and bound <= START
-                            else late_by(time, bound, limit, why),
-                            "_late_bound": None if bound <= START else _instant(s, bound),
+                            "_late_by": late_by(time, verdict, limit),
+                            "_late_bound": None if bound is None else _instant(s, bound),
                             "_late_windows": self._missed(source, s.column, row),
                         }
                     )
@@ -98,12 +98,6 @@ class LateJudge:
 
 def _instant(s: Settings, bound: int) -> int:
     return bound if s.zone is None else instant_of(bound, s.zone)
-
-
-def limits(patterns: Sequence[Pattern], column: str) -> list[int]:
-    """Ends of the tests "``column`` below v"."""
-    tests = [p.test(column) for p in patterns]
-    return [t.limit for t in tests if t is not None and isinstance(t.limit, int)]
 
 
 def _column(source: Source, row: Row, node: Aggregate, key: Expr, count: int) -> pa.ChunkedArray:

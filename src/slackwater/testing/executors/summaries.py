@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.model.node import Source
+from slackwater.semantics.lateness import Verdict, is_beyond, judge
 from slackwater.semantics.pattern_text import pattern_of
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import (
@@ -48,15 +49,9 @@ def summarize(
     }
     late, null_time = {}, {}
     for s in settings:
-        times = [r.get(s.column) for r in data]
-        bound = state.columns[s.column].bound
-        late[s.column] = sum(
-            t is not None
-            and (t < bound or any(p.matches(r) for p in state.patterns))
-            and not _aside(s, t, now)
-            for r, t in zip(data, times, strict=True)
-        )
-        null_time[s.column] = sum(t is None for t in times)
+        verdicts = [judged(state, s, r, now) for r in data]
+        late[s.column] = sum(v.late for v in verdicts)
+        null_time[s.column] = sum(v.null for v in verdicts)
     orders: dict[str, Order] = {}
     violations = 0
     if source.order:
@@ -99,9 +94,12 @@ def _patterns(
     return tuple(found), bounds, implausible
 
 
-def _aside(s: Settings, time: int, now: int | None) -> bool:
-    limit = guard_limit(s, now)
-    return s.future == "side" and limit is not None and time > limit
+def judged(state: SourceState, s: Settings, row: Row, now: int | None) -> Verdict:
+    """The verdict on a row, on the column of ``s``."""
+    tests = [p.test(s.column) for p in state.patterns if p.matches(row)]
+    ends = [t.limit if t is not None and isinstance(t.limit, int) else None for t in tests]
+    bound, limit = state.columns[s.column].bound, guard_limit(s, now)
+    return judge(row.get(s.column), bound, limit, side=s.future == "side", patterns=ends)
 
 
 def _partition(
@@ -114,7 +112,7 @@ def _partition(
     limit = guard_limit(s, now)
 
     def good_time(v: int | None) -> bool:
-        return v is not None and (limit is None or v <= limit)
+        return v is not None and not is_beyond(v, limit)
 
     timed = [r for r in rows if not is_punctuation(r, all_settings) and r.get(s.column) is not None]
     good = [r for r in timed if good_time(r[s.column])]

@@ -8,13 +8,12 @@ from typing import Any
 
 from slackwater.errors import LateRowError
 from slackwater.model.node import Aggregate, Node, Source
-from slackwater.semantics.limits import START
 from slackwater.testing.oracle.local import shown_at
 from slackwater.testing.oracle.operators.common import Followed
 from slackwater.testing.oracle.operators.registry import OPERATORS
 from slackwater.testing.oracle.patterns import input_row, limits
 from slackwater.testing.oracle.progress import History
-from slackwater.testing.oracle.run import Run
+from slackwater.testing.oracle.run import Reasons, Run
 from slackwater.testing.oracle.window_types.registry import WINDOWS
 
 
@@ -25,13 +24,11 @@ def check_raise(run: Run, rows: Mapping[str, Sequence[Mapping[str, Any]]], now: 
         for row in rows.get(name, ()):
             if history.is_punctuation(row):
                 continue
-            for time in history.source.times:
-                value, b = row.get(time.name), _source_bound(run, history.source, time.name)
-                broken = run.exclusions.broken(history.source, row, run.steps)
-                if value is not None and (value < b or broken):
+            for column, (why, *_) in _reasons(run, history, row, now).items():
+                if why == "late":
                     raise LateRowError(
                         "LATE_ROW",
-                        f"stream '{name}': late on '{time.name}': {dict(row)}",
+                        f"stream '{name}': late on '{column}': {dict(row)}",
                         row=dict(row),
                     )
 
@@ -49,51 +46,48 @@ def judge(run: Run, name: str, history: History) -> None:
     for a in history.arrivals:
         if a.step != run.steps or a.punctuation:
             continue
-        reasons = _reasons(run, history, a.row)
+        reasons = _reasons(run, history, a.row, history.clock[run.steps])
         run.judged[name].append((a, reasons))
-        for column, (why, _) in reasons.items():
+        for column, (why, *_) in reasons.items():
             counts[column] += why == "late"
         if reasons:
-            column, (why, by) = next(iter(reasons.items()))
-            b = _source_bound(run, source, column)
-            if why == "late":
-                b = START if by is None else a.row[column] + by
+            column, (why, by, end) = next(iter(reasons.items()))
             time = next(t for t in source.times if t.name == column)
-            if b > START and time.is_local:
-                b = shown_at(b, source.zone)
+            if end is not None and time.is_local:
+                end = shown_at(end, source.zone)
             run.late_rows[name].append(
                 {
                     **a.row,
                     "_late_reason": why,
                     "_late_by": by,
-                    "_late_bound": None if b <= START else b,
+                    "_late_bound": end,
                     "_late_windows": _missed(run, source, column, a.row),
                 }
             )
     run.late[name] = counts
 
 
-def _reasons(
-    run: Run, history: History, row: Mapping[str, Any]
-) -> dict[str, tuple[str, int | None]]:
-    """Why a row of this step is a late row, and by how much; by column, in their order."""
-    found: dict[str, tuple[str, int | None]] = {}
+def _reasons(run: Run, history: History, row: Mapping[str, Any], now: int | None) -> Reasons:
+    """Why a row of this step is a late row, by how much, and the bound that says so; by column, in their order."""
+    reasons: dict[str, tuple[str, int | None, int | None]] = {}
     for time, policy in zip(history.source.times, history.source.policies, strict=True):
         value = row.get(time.name)
-        limit = history.limit(time, policy, run.steps)
+        limit = history.limit_at(time, policy, now)
         b = _source_bound(run, history.source, time.name)
         if value is None:
-            found[time.name] = ("null_time", None)
+            reasons[time.name] = ("null_time", None, None)
         elif policy.future == "side" and limit is not None and value > limit:
-            found[time.name] = ("future", value - limit)
+            reasons[time.name] = ("future", value - limit, limit)
         else:
             ends = [b] if value < b else []
             broken = run.exclusions.broken(history.source, row, run.steps)
             if broken:
                 ends += limits(history, row, time.name, run.steps)
-            if ends or broken:
-                found[time.name] = ("late", max(ends) - value if ends else None)
-    return found
+            if ends:
+                reasons[time.name] = ("late", max(ends) - value, max(ends))
+            elif broken:
+                reasons[time.name] = ("late", None, None)
+    return reasons
 
 
 def _missed(run: Run, source: Source, column: str, row: Mapping[str, Any]) -> int:

@@ -79,7 +79,10 @@ class History:
 
     def limit(self, time: TimeColumn, policy: Policy, step: int) -> int | None:
         """The greatest plausible time at a step; None = any."""
-        now = self.clock[step]
+        return self.limit_at(time, policy, self.clock[step])
+
+    def limit_at(self, time: TimeColumn, policy: Policy, now: int | None) -> int | None:
+        """The greatest plausible time at a reading of the clock; None = any."""
         if now is None or time.unit is None or policy.guard is None:
             return None
         if policy.guard == "default":

@@ -18,8 +18,8 @@ Limits = Mapping[str, int]
 """By time column the end, excluded, below which it is looked for."""
 
 BoundOf = Callable[[Node, str], int]
-Reasons = Mapping[str, tuple[str, "int | None"]]
-"""Why a row is a late row, and by how much; by column."""
+Reasons = Mapping[str, tuple[str, "int | None", "int | None"]]
+"""Why a row is a late row, by how much, and the bound that says so; by column."""
 
 
 class Run:

@@ -50,6 +50,7 @@ from slackwater.semantics.join_memory import (
     reach,
     weight,
 )
+from slackwater.semantics.lateness import is_late
 from slackwater.semantics.limits import START
 
 __all__ = ["Batch", "BoundedJoin", "Done", "Emit", "Stats", "bounded_step"]
@@ -217,7 +218,7 @@ class _Work:
 
     def _debt(self, side: int, blocks: Sequence[Block], upto: int, skip: list[int]) -> Debt:
         low, other = min(b.low for b in blocks), 1 - side
-        late = low < self.batch.old[side]
+        late = is_late(low, self.batch.old[side])
         return Debt(
             first=blocks[0].number,
             end=blocks[-1].number + 1,

@@ -30,7 +30,7 @@ def items(node: Source, run: Run) -> list[Item]:
     found = []
     for a, reasons in run.judged[node.name]:
         out = frozenset(
-            c for c, (why, _) in reasons.items() if why != "late" or node.late == "drop"
+            c for c, (why, *_) in reasons.items() if why != "late" or node.late == "drop"
         )
         found.append(Item({f.name: a.row.get(f.name) for f in node.schema}, run.steps, out))
     return found
