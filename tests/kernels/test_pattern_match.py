@@ -41,14 +41,20 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table({c: pa.array([r[c] for r in rows]).cast(kind) for c, kind in KINDS.items()})
 
 
-@given(st.lists(ROW, max_size=8), st.lists(PATTERN, min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
-def test_matching_is_that_of_each_row(rows: list[dict[str, Any]], patterns: list[Pattern]) -> None:
-    mask, limit = matching(tuple(patterns), table(rows), "t")
+@given(
+    st.lists(ROW, max_size=8),
+    st.lists(PATTERN, min_size=1, max_size=4),
+    st.sampled_from([START, END]),
+)
+@settings(max_examples=150, deadline=None)
+def test_matching_is_that_of_each_row(
+    rows: list[dict[str, Any]], patterns: list[Pattern], untested: int
+) -> None:
+    mask, limit = matching(tuple(patterns), table(rows), "t", untested)
     assert mask.tolist() == [any(p.matches(r) for p in patterns) for r in rows]
     for row, found in zip(rows, limit, strict=True):
         ends = [
-            END if (t := p.test("t")) is None else START if t.limit is None else t.limit
+            untested if (t := p.test("t")) is None else START if t.limit is None else t.limit
             for p in patterns
             if p.matches(row)
         ]

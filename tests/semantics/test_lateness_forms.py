@@ -125,8 +125,8 @@ def test_sql_judges_like_the_definition(cases: list[Case]) -> None:
     ]
 
 
-def judging(table: str) -> str:
-    """A query that gives `answers` of each row of a table."""
+def judging(table: str, *more: str) -> str:
+    """A query that gives `answers` of each row of a table, and then ``more`` of its columns."""
     usable = f"SELECT *, {usable_sql('t')} AS u FROM {table}"
     judged = f"SELECT *, {verdict_sql('u', 'b', 'l')} AS v FROM ({usable}) AS usable"
     items = [
@@ -134,5 +134,6 @@ def judging(table: str) -> str:
         f"{late_sql('u', 'b')} AS late",
         f"{enters_sql('v', 'admit')} AS admitted",
         f"{enters_sql('v', 'drop')} AS kept",
+        *more,
     ]
     return f"SELECT {', '.join(items)} FROM ({judged}) AS judged"
