@@ -17,7 +17,20 @@ import pytest
 import slackwater
 from slackwater.errors import AnalysisError
 from slackwater.model import window as window_module
-from slackwater.model.node import PLANNED, Aggregate, Filter, Node, SharedPanes, SharedSort, Sort
+from slackwater.model.node import (
+    PLANNED,
+    STATEFUL,
+    Aggregate,
+    Filter,
+    Late,
+    Node,
+    Project,
+    SharedPanes,
+    SharedSort,
+    Sort,
+    Source,
+    Union,
+)
 from slackwater.model.registry import Registry
 from slackwater.model.window import TimeWindow, Window
 
@@ -47,11 +60,19 @@ class Listed(NamedTuple):
         return [n for n, f in vars(protocol).items() if callable(f) and not n.startswith("_")]
 
 
+PLAN = "slackwater.engine.plan.operators.registry"
+STEPS = (Filter, Project, Union)
+SOURCES = (Source, Late)
+
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
     Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
     Listed("slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", PLANNED),
     Listed("slackwater.testing.transcripts.query", "STEPS", without=PLANNED),
+    # To the plan a node is steps on a path, or a producer; some hold state.
+    Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*SOURCES, *STATEFUL, *PLANNED)),
+    Listed(PLAN, "PRODUCERS", "Producer", (*STEPS, *PLANNED)),
+    Listed(PLAN, "STATEFUL", "Stateful", (*STEPS, *SOURCES)),
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),

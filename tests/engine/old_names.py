@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import Record, records, share
 from slackwater.engine.store import manifest as manifests
 from slackwater.testing.transcripts.script import parse

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Plan
 from slackwater.errors import CheckpointError
 from slackwater.model.policy import Quality
 from slackwater.model.window import TimeWindow

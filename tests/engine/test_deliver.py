@@ -12,7 +12,8 @@ from slackwater.engine.paths import delivery
 from slackwater.engine.paths.batch import Batch, Staging
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.steps import ticks_sql
-from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay

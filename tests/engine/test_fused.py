@@ -8,7 +8,8 @@ import pytest
 
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.lowlevel.fused import fusible
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn

@@ -17,7 +17,8 @@ import pytest
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.operators.bounded_join import policy_of
 from slackwater.engine.paths.join import InputRows
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.joins.bounded.ledger import Ledger

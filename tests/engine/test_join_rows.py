@@ -11,7 +11,9 @@ import pytest
 from slackwater.engine.paths.join import InputRows, admit
 from slackwater.engine.paths.steps import renamed
 from slackwater.engine.paths.wire import from_batches, pack, pack_control, to_batches
-from slackwater.engine.plan.plan import Output, Step, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
+from slackwater.engine.plan.steps import Step
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.join import Band

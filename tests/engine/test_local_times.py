@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.errors import LateRowError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import LATE_FIELDS, Aggregate, Late, Source

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan.plan import build
+from slackwater.engine.plan.layout import build
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import request_flush, requested_flushes

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import BoundedDelay

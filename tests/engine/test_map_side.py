@@ -14,7 +14,8 @@ pytest.importorskip("pyspark")
 from slackwater.engine.lowlevel import map_side
 from slackwater.engine.lowlevel.fused import Fused, fusible
 from slackwater.engine.lowlevel.map_side import partial_frame
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import Ordered

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import share
 from slackwater.model.node import Node
 from slackwater.model.policy import Punctuated, Quality

@@ -18,7 +18,8 @@ from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.job import run_job
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.lowlevel.inputs import FrameInput, places
-from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.names import SOURCE
 from slackwater.sinks.base import Sink

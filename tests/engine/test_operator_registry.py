@@ -30,12 +30,15 @@ from slackwater.engine.paths import sort as sort_rows
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import pack_control, to_batches
-from slackwater.engine.plan.plan import Operator, Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.operators.registry import PRODUCERS, STATEFUL
+from slackwater.engine.plan.plan import Operator, Output, Plan
 from slackwater.engine.store.manifest import Run
 from slackwater.errors import ExecutionError
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.names import TIME
-from slackwater.model.node import STATEFUL, Aggregate, Join, Node, Sort, Source
+from slackwater.model.node import STATEFUL as STATEFUL_NODES
+from slackwater.model.node import Aggregate, Join, Node, Sort, Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.render import LINES
 from slackwater.model.time import TimeColumn
@@ -53,7 +56,7 @@ def kinds_of(node: type[Node]) -> Iterator[type[Node]]:
             yield from kinds_of(more)
 
 
-NODES = sorted({k for n in STATEFUL for k in kinds_of(n)}, key=lambda n: n.__name__)
+NODES = sorted({k for n in STATEFUL_NODES for k in kinds_of(n)}, key=lambda n: n.__name__)
 SOURCE = Source(FIELDS, (TimeColumn("ts", "long", None),), "s", 0, (BoundedDelay(6),))
 
 
@@ -116,7 +119,9 @@ class NewestKind(Kind):
 
 @pytest.fixture(autouse=True)
 def meaning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toy's line and its rules: those of a sort."""
+    """The toy's line, its rules and what the plan asks of it: those of a sort."""
+    monkeypatch.setitem(PRODUCERS, Newest, PRODUCERS[Sort])
+    monkeypatch.setitem(STATEFUL, Newest, STATEFUL[Sort])
     monkeypatch.setitem(LINES, Newest, LINES[Sort])
     monkeypatch.setitem(RULES, Newest, RULES[Sort])
 

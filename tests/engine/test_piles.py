@@ -15,7 +15,8 @@ import pytest
 
 from slackwater.engine.driver import cleaning
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import share
 from slackwater.engine.store import manifest as manifests
 from slackwater.sinks.files import TextSink

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.progress.quality import check
 from slackwater.engine.store import manifest as manifests
 from slackwater.errors import AnalysisError

@@ -11,7 +11,8 @@ import pytest
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver import loop
 from slackwater.engine.operators import group_task
-from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn, iso

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.names import ours

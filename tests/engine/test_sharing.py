@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from slackwater.engine.lowlevel.inputs import SplitInput
-from slackwater.engine.plan.plan import Output, Plan, build, renumber
+from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import Record, records, share
 from slackwater.engine.store import manifest as manifests
 from slackwater.model.node import Late, Node, SharedPanes, Sort, Source, Union

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.window_plans import choice, settled
 from slackwater.engine.store.manifest import Manifest, Run
 from slackwater.errors import AnalysisError

@@ -14,7 +14,8 @@ from slackwater.engine.lowlevel import time_ranges as module
 from slackwater.engine.lowlevel.fused import Dialect, _verdict
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.time_ranges import TimeRange, time_ranges
-from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source

@@ -22,7 +22,8 @@ import pytest
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import share
 from slackwater.engine.plan.window_plans import settled
 from slackwater.engine.progress.quality import check as check_quality

@@ -22,7 +22,8 @@ from slackwater.engine.driver.spark_logs import quick_logs
 from slackwater.engine.lowlevel.directories import file_sources, source_numbers
 from slackwater.engine.lowlevel.inputs import Input, united
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import Output, Plan, build, renumber
+from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import share
 from slackwater.engine.plan.window_plans import settled
 from slackwater.engine.progress.quality import check as check_quality

@@ -16,7 +16,8 @@ from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.task_errors import task_errors
 from slackwater.engine.paths.wire import pack_control, routes, spark_schema, unpack
-from slackwater.engine.plan.plan import Plan, is_strict
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.sources import is_strict
 from slackwater.errors import ExecutionError
 from slackwater.kernels.aggregates.partials import spark_partials
 from slackwater.model.node import Late

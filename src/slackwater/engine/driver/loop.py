@@ -29,7 +29,8 @@ from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.plan.placing import decisions, measured, placed
-from slackwater.engine.plan.plan import Plan, is_strict
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.sources import is_strict
 from slackwater.engine.plan.window_plans import gathered
 from slackwater.engine.progress.quality import adapted
 from slackwater.engine.progress.recall import recall_adapted

@@ -17,7 +17,9 @@ from slackwater.engine.operators.program import (
 )
 from slackwater.engine.paths.join import InputRows
 from slackwater.engine.paths.steps import relation, renamed
-from slackwater.engine.plan.plan import Operator, Step, finishing
+from slackwater.engine.plan.operators.join import finishing
+from slackwater.engine.plan.plan import Operator
+from slackwater.engine.plan.steps import Step
 from slackwater.engine.progress.recall import LateResults
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.joins import step as join
@@ -117,7 +119,7 @@ class JoinProgram(Program):
         assert where is not None
         if isinstance(where, Condition):
             return holds(where, self._columns(where.columns, rows))
-        sql = relation((finishing(self.node),), f"SELECT * FROM {ROWS}")
+        sql = relation(finishing(self.node), f"SELECT * FROM {ROWS}")
         sql = f"SELECT coalesce({where.duck}, false) AS {PASS} FROM {sub_query(sql)}"
         connection = connect(self.batch.settings.memory)
         found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})[PASS]

@@ -18,7 +18,8 @@ import pyarrow as pa
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import pack_control, routes
-from slackwater.engine.plan.plan import Operator, Path, has_patterns
+from slackwater.engine.plan.plan import Operator, Path
+from slackwater.engine.plan.sources import has_patterns
 from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.runs import reaches, read_run, read_runs, write_run
 from slackwater.kernels.buckets import BUCKETS

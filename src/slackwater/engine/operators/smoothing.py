@@ -16,7 +16,8 @@ from slackwater.engine.operators.low_table import Drained, drain, entries_of, ru
 from slackwater.engine.operators.program import Arrival, GroupContext, State, StateStep
 from slackwater.engine.operators.results import present
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.plan.plan import Operator, has_patterns
+from slackwater.engine.plan.plan import Operator
+from slackwater.engine.plan.sources import has_patterns
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import smoothing

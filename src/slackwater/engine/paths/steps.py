@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from slackwater.engine.plan.plan import Step
+from slackwater.engine.plan.steps import Step
 from slackwater.kernels.column_engine import quote
 from slackwater.model.names import ROWS, sub_query
 from slackwater.model.schema import Named, column

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slackwater.engine.plan.plan import Operator, Path, Plan, has_patterns
+from slackwater.engine.plan.plan import Operator, Path, Plan
+from slackwater.engine.plan.sources import has_patterns
 from slackwater.engine.plan.window_plans import holds_state
 from slackwater.engine.store.manifest import Manifest
 from slackwater.kernels.windows import shared_panes

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.engine.plan.plan import Operator, Plan, can_adapt, has_patterns, reads_strictly
+from slackwater.engine.plan.operators.aggregate import can_adapt
+from slackwater.engine.plan.plan import Operator, Plan
+from slackwater.engine.plan.sources import has_patterns, reads_strictly
 from slackwater.engine.store.manifest import Manifest, Run
 from slackwater.kernels.windows.adaptive import sizes_of, unit
 from slackwater.model.node import Aggregate

@@ -21,7 +21,9 @@ from slackwater.engine.operators.program import Arrival, GroupContext
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.steps import relation
-from slackwater.engine.plan import plan as plans
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.operators.join import finishing
+from slackwater.engine.plan.plan import Output
 from slackwater.engine.store.manifest import Run
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
@@ -41,7 +43,7 @@ class KernelJoin:
     def __init__(self, node: Join):
         self.children = node.inputs
         self.node = _stand_in(node)
-        self.plan = plans.build([plans.Output("out", self.node)], ansi=True, zone="UTC")
+        self.plan = build([Output("out", self.node)], ansi=True, zone="UTC")
         (self.operator,) = self.plan.operators
         self.hold: tuple[int, ...] | None = None
         self._folder: Path | None = None
@@ -67,7 +69,7 @@ class KernelJoin:
         rows = pa.concat_tables(
             [raw.empty_table(), *(t.select(raw.names).cast(raw) for t in found)]
         )
-        sql = relation((plans.finishing(self.node),), f"SELECT * FROM {ROWS}")
+        sql = relation(finishing(self.node), f"SELECT * FROM {ROWS}")
         return sql_to_arrow(connect(), sql, {ROWS: rows}).cast(arrow_schema(self.node.schema))
 
     def _bounded(self, arrivals: list[Arrival], now: int | None) -> list[pa.Table]:

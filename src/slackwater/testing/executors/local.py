@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import Output, build
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.engine.progress.quality import check as check_quality
 from slackwater.engine.store import failpoints
 from slackwater.errors import SlackwaterError

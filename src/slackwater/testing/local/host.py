@@ -22,7 +22,8 @@ from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches, unpack
-from slackwater.engine.plan.plan import Plan, is_strict
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.sources import is_strict
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import ExecutionError

@@ -1,0 +1,162 @@
+"""From a query's tree to its plan: levels, paths, and what each operator computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from slackwater.engine.plan.operators import aggregate
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS, STATEFUL, producer
+from slackwater.engine.plan.plan import Operator, Output, Path, Plan
+from slackwater.engine.plan.reserved import check_sources
+from slackwater.engine.plan.sources import has_patterns, judged_strictly
+from slackwater.engine.plan.steps import Step
+from slackwater.errors import AnalysisError
+from slackwater.model.meaning import Meaning
+from slackwater.model.node import Aggregate, Node, Source
+from slackwater.model.render import digest
+from slackwater.model.rewrite import Rewrite
+from slackwater.semantics.bounds import topological
+
+LOW_LEVEL = 0
+
+
+def renumber(outputs: Sequence[Output], inputs: Mapping[int, int]) -> list[Output]:
+    """The same outputs with the inputs of their sources renumbered; shared parts stay shared.
+
+    A twin (see `Source.twin`) is named after the first output that reads it, so that it has the same name when
+    the query starts again.
+    """
+    name, taken = "", set[str]()
+
+    def changed(source: Source) -> Source:
+        source = replace(source, input=inputs[source.input])
+        if not source.twin:
+            return source
+        label = f"{source.twin}~{name}"
+        while label in taken:
+            label += "'"
+        taken.add(label)
+        return replace(source, name=label)
+
+    rewrite, found = Rewrite(changed), []
+    for output in outputs:
+        name = output.name
+        found.append(replace(output, node=rewrite(output.node)))
+    return found
+
+
+def build(
+    outputs: Sequence[Output],
+    *,
+    ansi: bool,
+    zone: str,
+    window_plan: dict[str, str] | str = "auto",
+    meaning: Meaning | None = None,
+) -> Plan:
+    """Lay a query out on levels and paths.
+
+    ``window_plan`` is what the user asks for, of all aggregates or of each by its name.
+    """
+    nodes = topological([o.node for o in outputs])
+    for node in nodes:
+        if type(node) not in ROW_OPERATORS:
+            producer(node)  # a node that nobody knows is refused: it is no source
+    check_sources(nodes)
+    names = _names(nodes)
+    by_id = {id(node): name for node, name in zip(nodes, names, strict=True)}
+    sources = tuple(n for n in nodes if isinstance(n, Source))
+    _check_names(sources, outputs)
+
+    level: dict[str, int] = {}
+    operators: list[Operator] = []
+    paths: list[Path] = []
+
+    def routes(consumer: str, node: Node, on: str, input: int = 0) -> list[Path]:
+        added: list[Path] = []
+        for way in _ways(node, on):
+            name, fields = by_id[id(way.producer)], producer(way.producer).raw_fields(way.producer)
+            at = len(paths) + len(added)
+            added.append(Path(at, name, way.steps, consumer, way.time, fields, way.shift, input))
+        paths.extend(added)
+        return added
+
+    for node, name in zip(nodes, names, strict=True):
+        if type(node) in ROW_OPERATORS:
+            continue
+        if type(node) not in STATEFUL:
+            level[name] = LOW_LEVEL
+            continue
+        draft = Operator(name, node, LOW_LEVEL)
+        below = zip(node.children, draft.columns, strict=True)
+        mine = [path for i, (c, on) in enumerate(below) for path in routes(name, c, on, i)]
+        level[name] = 1 + max((level[path.producer] for path in mine), default=LOW_LEVEL)
+        spec = None
+        if isinstance(node, Aggregate):
+            wanted = window_plan if isinstance(window_plan, str) else window_plan.get(name, "auto")
+            feeding = {path.producer for path in mine}
+            spec = aggregate.spec(
+                node, wanted, ansi=ansi, patterns=has_patterns(sources),
+                strict=any(judged_strictly(s) for s in sources if s.name in feeding),
+            )  # fmt: skip
+        operators.append(replace(draft, level=level[name], spec=spec))
+    for output in outputs:
+        on = output.node.times[0].name if output.node.times else ""
+        routes(f"out:{output.name}", output.node, on)
+    return Plan(
+        nodes, tuple(names), sources, tuple(operators), tuple(outputs), tuple(paths), ansi, zone,
+        meaning=meaning,
+    )  # fmt: skip
+
+
+def _names(nodes: Sequence[Node]) -> list[str]:
+    """An operator is named by its meaning, so that its state is found again when other outputs come or go."""
+    names: list[str] = []
+    counts: dict[str, int] = {}
+    for node in nodes:
+        if isinstance(node, Source):
+            name = node.name
+        else:
+            name = f"{type(node).__name__.lower()}-{digest(node)}"
+        counts[name] = counts.get(name, 0) + 1
+        if counts[name] > 1 and not isinstance(node, Source):
+            name += f"-{counts[name]}"
+        names.append(name)
+    return names
+
+
+class _Way(NamedTuple):
+    """A way to a node: where it starts, the steps on it, and the producer's column of the wanted time."""
+
+    producer: Node
+    steps: tuple[Step, ...]
+    time: str
+    shift: int
+
+
+def _ways(node: Node, on: str) -> list[_Way]:
+    """All ways that lead to ``node``, with where column ``on`` comes from."""
+    entry = ROW_OPERATORS.get(type(node))
+    if entry is None:
+        return [_Way(node, producer(node).finishing(node), on, 0)]
+    return [
+        way._replace(steps=(*way.steps, *below.steps), shift=way.shift + below.shift)
+        for below in entry.below(node, on)
+        for way in _ways(below.child, below.on)
+    ]
+
+
+def _check_names(sources: Sequence[Source], outputs: Sequence[Output]) -> None:
+    for kind, names in (
+        ("stream", [s.name for s in sources]),
+        ("output", [o.name for o in outputs]),
+    ):
+        twice = {n for n in names if names.count(n) > 1}
+        if twice:
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"two {kind}s are called {sorted(twice)[0]!r}",
+                hint="give each stream a name= and each output a queryName of its own",
+                name=sorted(twice)[0],
+            )

@@ -1,0 +1,12 @@
+"""A filter in the plan: a step with a condition."""
+
+from __future__ import annotations
+
+from slackwater.engine.plan.operators.kind import Below
+from slackwater.engine.plan.steps import Step
+from slackwater.model.node import Filter
+
+
+def below(node: Filter, on: str) -> tuple[Below, ...]:
+    """Times pass unchanged."""
+    return (Below(node.child, on, (Step(condition=node.condition),)),)

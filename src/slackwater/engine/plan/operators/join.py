@@ -1,0 +1,27 @@
+"""A join in the plan: inside it columns have names by input, and its outputs are made of these."""
+
+from __future__ import annotations
+
+from slackwater.engine.plan.steps import Step
+from slackwater.model.node import Join
+from slackwater.model.schema import Field
+
+
+def raw_fields(node: Join) -> tuple[Field, ...]:
+    """Columns of both inputs that outputs are made of."""
+    return node.raw_fields
+
+
+def finishing(node: Join) -> tuple[Step, ...]:
+    """The user's columns."""
+    return (Step(columns=node.outputs),)
+
+
+def times(node: Join) -> tuple[str, ...]:
+    """One of each input."""
+    return node.on
+
+
+def results(node: Join, name: str) -> tuple[str, ...]:
+    """Its own."""
+    return (name,)

@@ -1,0 +1,15 @@
+"""A store of panes in the plan. Its readers are the producers: each has paths of its own."""
+
+from __future__ import annotations
+
+from slackwater.model.node import SharedPanes
+
+
+def times(node: SharedPanes) -> tuple[str, ...]:
+    """One of each reader."""
+    return tuple(r.window.on for _, r in node.readers)
+
+
+def results(node: SharedPanes, name: str) -> tuple[str, ...]:
+    """Those of the readers."""
+    return tuple(n for n, _ in node.readers)

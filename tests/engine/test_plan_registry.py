@@ -1,0 +1,38 @@
+"""An operator that the plan's registry does not know is refused by its name. That all have entries: ``test_registries``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Operator, Output
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Filter, Source
+from slackwater.model.policy import Ordered
+from slackwater.model.schema import Field
+from slackwater.model.time import TimeColumn
+
+FIELDS = (Field("ts", "bigint"),)
+TIMES = (TimeColumn("ts", "long", None),)
+SOURCE = Source(FIELDS, TIMES, "s", 0, (Ordered(),))
+
+
+@dataclass(frozen=True)
+class Toy(Filter):
+    """A filter that keeps no row would pass for a filter, if its base class counted."""
+
+
+TOY = Toy(FIELDS, TIMES, SOURCE)
+
+
+def test_a_plan_with_an_unknown_node_is_not_laid_out() -> None:
+    with pytest.raises(AnalysisError, match=r"Toy has no entry in .*plan/operators/registry.py"):
+        build([Output("out", TOY)], ansi=True, zone="UTC")
+
+
+@pytest.mark.parametrize("question", ["columns", "producers"])
+def test_an_operator_without_an_entry_has_no_times_and_no_results(question: str) -> None:
+    with pytest.raises(AnalysisError, match=r"Toy has no entry in .*plan/operators/registry.py"):
+        getattr(Operator("toy", TOY, 1), question)
