@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.engine.clock import Clock, ManualClock
 from slackwater.engine.driver.loop import Loop, Query
+from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
@@ -81,6 +82,7 @@ class Engine:
         self.inputs = list(inputs or [self.split_input(0, plan.sources[0].schema)])
         self.host.inputs = len(self.inputs)
         clock = clock or ManualClock(None)
+        plan = passed(plan, Shown(self.inputs))
         query = Query(plan, self.inputs, sinks, groups, tasks, clock, settings, host=self.host)
         self.loop = Loop(query, self.checkpoint, query_id or "query")
 

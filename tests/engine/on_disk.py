@@ -25,6 +25,7 @@ from slackwater.engine.driver import recovery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query
+from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
@@ -128,6 +129,7 @@ class Place:
             sink.open(None, checkpoint, query_id)  # type: ignore[arg-type]
             sinks[output.name] = sink
         item = SplitInput(None, "in", plan.sources[0].schema)
+        plan = passed(plan, Shown([item]))
         query = Query(plan, [item], sinks, 2, 2, ManualClock(None), self.settings, host=HOST)
         return Loop(query, checkpoint, query_id)
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.lowlevel.fused import fusible
+from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
+from slackwater.engine.plan.reading import FusedScan, Scan, chosen
 from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn
@@ -30,7 +31,8 @@ def planned(fused: bool) -> Plan:
     if not fused:  # a second reader of the rows
         outputs.append(Output("rows", source))
     plan = build(outputs, ansi=True, zone="UTC")
-    assert (fusible(plan, plan.sources[0]) is not None) == fused
+    (reading,) = chosen(plan, [SplitInput(None, "in", FIELDS)]).readings
+    assert isinstance(reading, FusedScan if fused else Scan)
     return plan
 
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from slackwater.engine.lowlevel.inputs import places
+from slackwater.engine.plan.reading import Rows
 from slackwater.model.schema import Field
 
 
@@ -14,7 +15,7 @@ def made(*types: str) -> Any:
 
 
 def test_columns_of_one_type_share_their_place_and_of_an_input_none_do() -> None:
-    plan: Any = None  # only splits are looked up in it
+    plan: Any = SimpleNamespace(readings=(Rows(), Rows()))
     found = places(
         plan, [made("bigint", "timestamp", "bigint"), made("timestamp", "string", "bigint")]
     )

@@ -12,10 +12,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from slackwater.engine.lowlevel import map_side
-from slackwater.engine.lowlevel.fused import Fused, fusible
+from slackwater.engine.lowlevel.fused import Fused
+from slackwater.engine.lowlevel.inputs import FrameInput
 from slackwater.engine.lowlevel.map_side import partial_frame
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
+from slackwater.engine.plan.reading import JvmPartials, chosen
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import Ordered
@@ -116,10 +118,10 @@ def _items(text: str) -> list[str]:
 
 
 def planned(node: Aggregate) -> tuple[Plan, Fused]:
-    plan = build([Output("out", node)], ansi=True, zone="UTC")
-    fused = fusible(plan, plan.sources[0])
-    assert fused is not None
-    return plan, fused
+    plan = chosen(build([Output("out", node)], ansi=True, zone="UTC"), [FrameInput(None)])
+    (reading,) = plan.readings
+    assert isinstance(reading, JvmPartials)
+    return plan, Fused.of(plan, reading.path)
 
 
 def columns_of(spark: Spark, node: Aggregate, root: str = "checkpoint") -> dict[str, str]:

@@ -17,6 +17,7 @@ from slackwater.engine.analysis.analyse import Analyser, struct_of
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.job import run_job
 from slackwater.engine.driver.loop import Loop, Query
+from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import FrameInput, places
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
@@ -57,6 +58,7 @@ class RowEngine(Engine):
         frame = self.spark.createDataFrame(table.to_pylist(), struct_of(given.fields))
         plan = build([Output(n, s._node) for n, s in nodes.items()], ansi=True, zone="UTC")
         inputs = [FrameInput(frame)]
+        plan = passed(plan, Shown(inputs))
         sinks: dict[str, Sink] = {}
         for o in plan.outputs:
             sink = _Rows(o.name, o.node.schema)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.driver import loop as loops
+from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.placing import Waiting, decisions, stores, tree_of, waiting
@@ -39,6 +40,7 @@ from tests.engine.test_sharing import plan_of
 
 TIME = TimeColumn("ts", "long", 1_000_000)
 BASE = Source(FIELDS, (TIME,), "s", 0, (BoundedDelay(6),))
+IN = [SplitInput(None, "in", FIELDS)]
 Rows = list[tuple[int, int, int]]
 
 TESTS = {
@@ -440,7 +442,7 @@ def test_explain_shows_filters_and_where_rows_wait(run: Any) -> None:
     ids = dict(zip(QUERIES, [op.id for op in plan.unshared.operators], strict=True))
 
     def explained(**more: Any) -> list[str]:
-        text = explain_plan(plan, [SplitInput(None, "in", FIELDS)], **more)
+        text = explain_plan(passed(plan, Shown(IN)), IN, **more)
         at = text.index("slack buffers on ts for 4 sorts behind 3 filter(s)")
         return [line.strip() for line in text[at:].splitlines()][2:8]
 
@@ -459,5 +461,5 @@ def test_explain_shows_filters_and_where_rows_wait(run: Any) -> None:
     assert f"v % 2 = 0 lets through {share_:.3g}" in lines
     # A sort that has gone since the last batch is not shown.
     plan = found.restart({n: q for n, q in QUERIES.items() if n != "low"})
-    text = explain_plan(plan, [SplitInput(None, "in", FIELDS)], statistics=last.statistics)
+    text = explain_plan(passed(plan, Shown(IN)), IN, statistics=last.statistics)
     assert ids["even"] in text and ids["low"] not in text

@@ -213,7 +213,7 @@ def test_a_second_attempt_of_a_task_counts_nothing_twice(
         failpoints.reset()
         told = replace(batch, failpoints="" if point is None else f"{point}=raise")
         numbers = pa.record_batch([pa.array(range(max(splits) + 1), pa.int64())], names=["id"])
-        sent = rows(split_task(told, splits, frozenset())(iter([numbers])))
+        sent = rows(split_task(told, splits)(iter([numbers])))
         found = []
         for g, route in enumerate(routes(told.groups)):
             mine = [(route, pack_control("group", g)), *((r, b) for r, b in sent if r == route)]

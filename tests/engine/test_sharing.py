@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.plan.layout import build, renumber
 from slackwater.engine.plan.plan import Output, Plan
@@ -24,6 +25,7 @@ from tests.engine.test_low_table import FIELDS, batches, counted, shown, table
 
 TIME = TimeColumn("ts", "long", 1_000_000)
 BASE = Source(FIELDS, (TIME,), "s", 0, (BoundedDelay(6),))
+IN = [SplitInput(None, "in", FIELDS)]
 
 
 def twin(delay: int) -> Source:
@@ -230,7 +232,7 @@ def test_a_twin_is_named_after_its_output() -> None:
 def test_explain_shows_stores_and_chains() -> None:
     sorts = {f"q{k}": Sort(FIELDS, (TIME,), twin(k), "ts") for k in (4, 20)}
     plan = share(plan_of({**results("early", "exact"), **sorts}), {}, None)
-    text = explain_plan(plan, [SplitInput(None, "in", FIELDS)])
+    text = explain_plan(passed(plan, Shown(IN)), IN)
     names = [op.id for op in plan.unshared.operators]
     assert "one store of panes of 4 ticks for 2 aggregates over the same rows" in text
     assert f"read by {names[0]}: 3 panes per window, each 1 of the store's" in text

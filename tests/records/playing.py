@@ -21,12 +21,10 @@ import pytest
 
 from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
+from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
-from slackwater.engine.plan.sharing import share
-from slackwater.engine.plan.window_plans import settled
-from slackwater.engine.progress.quality import check as check_quality
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.files import unseal
 from slackwater.errors import SlackwaterError
@@ -111,14 +109,15 @@ class _Play:
         last = manifests.last(checkpoint)
         zone = str(self.transcript.text.get("zone", "UTC"))
         plan = build(self.outputs, ansi=True, zone=zone, window_plan=self.way.plan)
-        check_quality(plan)
-        plan = settled(plan, self.way.plan, stored_plans(checkpoint), last)
-        shares = not self.way.settings.smooth and not self.way.settings.low_table
-        plan = share(plan, stored_stores(checkpoint), last, wanted=shares)
         inputs = [
             self.engine.split_input(i, source.schema, self._by_rows(i))
             for i, source in enumerate(self.sources)
         ]
+        shares = not self.way.settings.smooth and not self.way.settings.low_table
+        start = Started(
+            inputs, self.way.plan, shares, stored_plans(checkpoint), stored_stores(checkpoint), last
+        )
+        plan = passed(passed(plan, Written()), start)
         query_id = open_query(checkpoint, plan, last, [(i,) for i in range(len(inputs))])
         self.engine.start(
             plan,

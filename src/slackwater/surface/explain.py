@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackwater.engine.driver.job import jvm_fusible_plan
-from slackwater.engine.lowlevel.fused import fusible
-from slackwater.engine.lowlevel.inputs import Input, SplitInput, split_inputs
+from slackwater.engine.driver.passes import Shown, passed
+from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.plan.reading import (
+    FusedScan,
+    JvmPartials,
+    Rows,
+    RowsWithSteps,
+    Scan,
+    described,
+    unknown,
+)
+from slackwater.model.node import Source
 from slackwater.model.render import render
 from slackwater.semantics.state_bounds import freed_by
 
@@ -19,7 +28,7 @@ def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> st
     from slackwater.surface.start import plan_of
 
     plan, inputs = plan_of(streams, {})
-    return explain_plan(plan, inputs, extended=extended)
+    return explain_plan(passed(plan, Shown(inputs)), inputs, extended=extended)
 
 
 def explain_plan(
@@ -36,11 +45,12 @@ def explain_plan(
         lines.extend("  " + line for line in render(output.node, policies=True))
     lines.append("")
     lines.append("== Plan ==")
-    splits = split_inputs(plan, inputs)
     for source in plan.sources:
-        lines.append(f"level 0, stream {source.name}: {_source(plan, inputs, splits, source)}")
+        reading = plan.readings[source.input]
+        lines.append(f"level 0, stream {source.name}: {_source(plan, inputs, source)}")
+        lines.append(f"  reading: {described(reading)}")
         for path in plan.paths_from(source.name):
-            lines.extend("  " + line for line in _path(plan, path, source.input in splits))
+            lines.extend("  " + line for line in _path(plan, path, reading.by_columns))
     for operator in sorted(plan.operators, key=lambda op: op.level):
         kind, known = kind_of(operator), (statistics or {}).get(operator.id, {})
         lines.append(f"level {operator.level}, {operator.id}: {kind.described(operator, known)}")
@@ -55,19 +65,24 @@ def explain_plan(
     return "\n".join(lines)
 
 
-def _source(plan: Plan, inputs: Sequence[Input], splits: Mapping[int, Any], source: Any) -> str:
-    item = inputs[source.input]
-    fused = fusible(plan, source)
-    if source.input in splits:
-        how = "scan and partial aggregation in one pass" if fused else "scan"
-        return f"splits of {item.path}, column engine (DuckDB): {how}"
-    if isinstance(item, SplitInput):
-        blocked = next((p.blocked_by for p in plan.paths if p.blocked_by is not None), None)
-        why = f"{blocked.sql} stays in Spark: {blocked.why}" if blocked else item.by_rows
-        return f"files of {item.path} as rows, row engine (Spark SQL): {why}"
-    if jvm_fusible_plan(plan, inputs) is not None:
-        return "rows, row engine (Spark SQL): partial aggregation in the JVM"
-    return "rows, row engine (Spark SQL), then columns"
+def _source(plan: Plan, inputs: Sequence[Input], source: Source) -> str:
+    item, reading = inputs[source.input], plan.readings[source.input]
+    match reading:
+        case FusedScan() | Scan():
+            assert isinstance(item, SplitInput)
+            fused = isinstance(reading, FusedScan)
+            how = "scan and partial aggregation in one pass" if fused else "scan"
+            return f"splits of {item.path}, column engine (DuckDB): {how}"
+        case Rows() | RowsWithSteps() | JvmPartials() if isinstance(item, SplitInput):
+            blocked = next((p.blocked_by for p in plan.paths if p.blocked_by is not None), None)
+            why = f"{blocked.sql} stays in Spark: {blocked.why}" if blocked else item.by_rows
+            return f"files of {item.path} as rows, row engine (Spark SQL): {why}"
+        case JvmPartials():
+            return "rows, row engine (Spark SQL): partial aggregation in the JVM"
+        case Rows() | RowsWithSteps():
+            return "rows, row engine (Spark SQL), then columns"
+        case _:
+            raise unknown(reading)
 
 
 def _path(plan: Plan, path: Path, columns: bool) -> list[str]:

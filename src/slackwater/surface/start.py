@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
@@ -17,6 +17,7 @@ from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
+from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
 from slackwater.engine.driver.spark_logs import quick_logs
 from slackwater.engine.lowlevel.directories import file_sources, source_numbers
@@ -24,9 +25,6 @@ from slackwater.engine.lowlevel.inputs import Input, united
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build, renumber
 from slackwater.engine.plan.plan import Output, Plan
-from slackwater.engine.plan.sharing import share
-from slackwater.engine.plan.window_plans import settled
-from slackwater.engine.progress.quality import check as check_quality
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import OWNER, UMASK, Rights
 from slackwater.errors import AnalysisError, SetupError
@@ -160,8 +158,11 @@ class _Group:
         spark = writers[0]._stream._spark
         resume(checkpoint)
         last = recovered(checkpoint, SparkHost())
-        plan = settled(plan, _window_plan(merged), stored_plans(checkpoint), last)
-        plan = share(plan, stored_stores(checkpoint), last, wanted=_shares(merged, self.settings))
+        start = Started(
+            inputs, _window_plan(merged), _shares(merged, self.settings),
+            stored_plans(checkpoint), stored_stores(checkpoint), last,
+        )  # fmt: skip
+        plan = passed(plan, start)
         numbers = source_numbers(inputs)
         query_id = open_query(checkpoint, plan, last, numbers)
         open_sources(checkpoint, plan, inputs)
@@ -313,10 +314,10 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
     wanted = _window_plan(options)
     meaning = agreed(topological([o.node for o in outputs]), current(first._spark))
-    plan = build(numbered, ansi=meaning.ansi, zone=meaning.zone, window_plan=wanted)
-    plan = replace(plan, meaning=meaning)
-    check_quality(plan)
-    return plan, [found[key] for key in used]
+    plan = build(
+        numbered, ansi=meaning.ansi, zone=meaning.zone, window_plan=wanted, meaning=meaning
+    )
+    return passed(plan, Written()), [found[key] for key in used]
 
 
 def _window_plan(options: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.engine.lowlevel.inputs import SplitInput, source_files, split_inputs
+from slackwater.engine.lowlevel.inputs import SplitInput, source_files
 from slackwater.engine.operators.ledgers import owes
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.progress.step import new_progress
@@ -47,11 +47,13 @@ def intended(
     now_offsets, before = host.offsets(location, batch_id), host.offsets(location, batch_id - 1)
     check_base(location, batch_id, before, base)
     files: dict[int, list[str]] = {}
-    splits = split_inputs(query.plan, query.inputs)
-    for index in splits:
+    row_inputs = []
+    for index, (_, reading) in enumerate(zip(query.inputs, query.plan.readings, strict=True)):
+        if not reading.by_columns:
+            row_inputs.append(index)
+            continue
         (number,) = query.sources_of(index)
         files[index] = host.new_files(location, number, batch_id)
-    row_inputs = [i for i in range(len(query.inputs)) if i not in splits]
     rows = _checked_row_files(query, checkpoint, batch_id, row_inputs)
     has_rows = bool(row_inputs) and (
         now_offsets is None

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.driver.row_step import row_step
-from slackwater.engine.lowlevel.fused import Fused, fusible
-from slackwater.engine.lowlevel.inputs import Input, row_frame, split_inputs
+from slackwater.engine.lowlevel.fused import Fused
+from slackwater.engine.lowlevel.inputs import Input, row_frame
 from slackwater.engine.lowlevel.map_side import partial_frame
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import partial_task, row_task, split_task
@@ -16,10 +16,15 @@ from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.task_errors import task_errors
 from slackwater.engine.paths.wire import pack_control, routes, spark_schema, unpack
-from slackwater.engine.plan.plan import Plan
-from slackwater.engine.plan.sources import is_strict
+from slackwater.engine.plan.reading import (
+    FusedScan,
+    JvmPartials,
+    Rows,
+    RowsWithSteps,
+    Scan,
+    unknown,
+)
 from slackwater.errors import ExecutionError
-from slackwater.kernels.aggregates.partials import spark_partials
 from slackwater.model.node import Late
 
 if TYPE_CHECKING:
@@ -72,15 +77,9 @@ def _low_level(
 ) -> DataFrame:
     parts = []
     if splits:
-        fused = frozenset(
-            s.name for s in batch.plan.sources
-            if s.input in split_inputs(batch.plan, inputs) and fusible(batch.plan, s) is not None
-        )  # fmt: skip
         tasks = max(splits) + 1
         parts.append(
-            spark.range(0, tasks, 1, tasks).mapInArrow(
-                split_task(batch, splits, fused), spark_schema()
-            )
+            spark.range(0, tasks, 1, tasks).mapInArrow(split_task(batch, splits), spark_schema())
         )
     if has_rows:
         parts.append(_row_part(frame, batch, inputs))
@@ -93,36 +92,28 @@ def _low_level(
 
 
 def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFrame:
-    reduced = jvm_fusible_plan(batch.plan, inputs)
-    if reduced is not None:
-        partials = partial_frame(frame, batch, inputs, reduced)
-        if partials is not None:
-            made, columns = partials
-            return made.mapInArrow(partial_task(batch, reduced.source, columns), spark_schema())
+    one_task = False
+    for reading in batch.plan.readings:
+        match reading:
+            case Scan() | FusedScan():
+                continue
+            case JvmPartials():
+                fused = Fused.of(batch.plan, reading.path)
+                partials = partial_frame(frame, batch, inputs, fused)
+                if partials is not None:
+                    made, columns = partials
+                    return made.mapInArrow(partial_task(batch, fused, columns), spark_schema())
+                one_task |= reading.otherwise.in_one_task
+            case Rows() | RowsWithSteps():
+                one_task |= reading.in_one_task
+            case _:
+                raise unknown(reading)
     found = row_frame(frame, batch.plan, inputs)
     assert found is not None
     rows, described = found
-    if is_strict(batch.plan):
-        rows = rows.coalesce(1)  # one task judges the rows in order of arrival
+    if one_task:
+        rows = rows.coalesce(1)
     return rows.mapInArrow(row_task(batch, described), spark_schema())
-
-
-def jvm_fusible_plan(plan: Plan, inputs: Sequence[Input]) -> Fused | None:
-    """The path whose partial aggregation Spark can do itself: the only source of the only row input."""
-    rows = [i for i in range(len(inputs)) if i not in split_inputs(plan, inputs)]
-    sources = [s for s in plan.sources if s.input in rows]
-    if len(rows) != 1 or len(sources) != 1:
-        return None
-    fused = fusible(plan, sources[0])
-    if fused is None or any(t.is_local for t in sources[0].times):
-        return None
-    spec = fused.operator.spec
-    assert spec is not None
-    node = fused.operator.node
-    child_time = next(t for t in node.children[0].times if t.name == fused.operator.on)
-    if child_time.is_local or any(spark_partials(p) is None for p in spec.primitives):
-        return None
-    return fused
 
 
 def _group_rows(spark: SparkSession, groups: int) -> DataFrame:

@@ -23,14 +23,14 @@ from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.driver.cleaning import Cleaner
 from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, intended, worth_running
+from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.paths.batch import Batch, Settings
-from slackwater.engine.plan.placing import decisions, measured, placed
+from slackwater.engine.plan.placing import decisions, measured
 from slackwater.engine.plan.plan import Plan
-from slackwater.engine.plan.sources import is_strict
 from slackwater.engine.plan.window_plans import gathered
 from slackwater.engine.progress.quality import adapted
 from slackwater.engine.progress.recall import recall_adapted
@@ -185,7 +185,7 @@ class Loop:
         ledgers = base.ledgers if base is not None else {}
         staging = {n: s.staging() for n, s in self.query.sinks.items()}
         return Batch(
-            plan=placed(self.query.plan, base),
+            plan=passed(self.query.plan, Begun(base)),
             id=intent.batch,
             epoch=intent.epoch,
             groups=intent.groups,
@@ -221,8 +221,7 @@ class Loop:
         for index, names in files.items():
             if not names:
                 continue
-            # Where rows are judged one by one, one task has them all.
-            tasks = 1 if is_strict(self.query.plan) else self.query.tasks
+            tasks = 1 if self.query.plan.readings[index].in_one_task else self.query.tasks
             held = source_files(self.query.inputs[index], names, self.query.plan.zone)
             for task, splits in enumerate(plan_splits(held, tasks)):
                 if splits:

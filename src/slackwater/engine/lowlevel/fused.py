@@ -23,7 +23,7 @@ from slackwater.kernels.column_engine import quote
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.model.aggregate import Primitive
 from slackwater.model.names import PASS, SOURCE, key, ours, sub_query
-from slackwater.model.node import Aggregate, Late, Source
+from slackwater.model.node import Aggregate, Source
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.lateness import (
@@ -53,27 +53,13 @@ class Fused:
     operator: Operator
     settings: tuple[Settings, ...]
 
-
-def fusible(plan: Plan, source: Source) -> Fused | None:
-    """The one path that can be reduced in the first pass, or None if rows are needed as such."""
-    paths = list(plan.paths_from(source.name))
-    settings = resolve_source(source)
-    others = [s for s in plan.sources if s.input == source.input and s is not source]
-    if len(paths) != 1 or others or source.order or source.late == "raise":
-        return None
-    if any(isinstance(n, Late) and n.source is source for n in plan.nodes):
-        return None
-    if any(s.kind in ("punctuated", "quality") or s.future == "side" for s in settings):
-        return None
-    operator = plan.operator(paths[0].consumer)
-    if operator is None or operator.spec is None:
-        return None
-    spec = operator.spec
-    if spec.plan not in ("panes", "landmark"):
-        return None
-    if spec.plan == "panes" and spec.sliding.range < spec.sliding.slide:
-        return None  # rows between windows vanish in the kernel, but tell progress
-    return Fused(source, paths[0], operator, settings)
+    @classmethod
+    def of(cls, plan: Plan, path: int) -> Fused:
+        """From the path that a reading names."""
+        way = plan.path(path)
+        source, operator = plan.node(way.producer), plan.operator(way.consumer)
+        assert isinstance(source, Source) and operator is not None
+        return cls(source, way, operator, resolve_source(source))
 
 
 class Dialect:
@@ -273,11 +259,10 @@ def _numbers(batch: Batch, fused: Fused) -> list[int]:
     return [*bounds, *(limit_or_end(v) for v in limits)]
 
 
-def deliver_fused(task: SourceTask, table: pa.Table, *, from_spark: bool) -> None:
+def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark: bool) -> None:
     """Summarise and send on what the fused query gave."""
-    fused = fusible(task.batch.plan, task.source)
-    assert fused is not None and fused.operator.spec is not None
     spec = fused.operator.spec
+    assert spec is not None
     table = aggregate.without_prefix(table)
     for i, column in enumerate(table.column_names):
         if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):

@@ -11,12 +11,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from slackwater.engine.analysis.analyse import fields_of, struct_of
 from slackwater.engine.lowlevel.tasks import RowInput
 from slackwater.engine.parquet.folders import Folders, data_files
 from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.plan.reading import (
+    FusedScan,
+    JvmPartials,
+    Rows,
+    RowsWithSteps,
+    Scan,
+    unknown,
+)
 from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.model.names import PASS, SOURCE, ours
 from slackwater.model.schema import Field
@@ -35,6 +43,8 @@ class FrameInput:
 
     frame: Any
     replay: bool = False
+
+    by_rows: ClassVar[str] = "Spark alone reads a DataFrame"
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -81,19 +91,6 @@ class SplitInput:
 Input = FrameInput | SplitInput
 
 
-def split_inputs(plan: Plan, inputs: Sequence[Input]) -> dict[int, SplitInput]:
-    """Inputs that are read in the column engine: split sources all of whose paths it can evaluate."""
-    found = {}
-    for index, item in enumerate(inputs):
-        if not isinstance(item, SplitInput) or item.by_rows:
-            continue
-        names = {s.name for s in plan.sources if s.input == index}
-        paths = [p for p in plan.paths if p.producer in names]
-        if not any(p.blocked_by for p in paths):
-            found[index] = item
-    return found
-
-
 def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Folders]:
     """The files of a batch of a split source that hold rows, each with the columns that its folders give."""
     assert isinstance(item, SplitInput)
@@ -102,11 +99,10 @@ def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Fold
 
 def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
     """For each input of rows, the column of the united DataFrame that holds each of its columns."""
-    splits = split_inputs(plan, inputs)
     types: dict[str, int] = {}
     found = {}
-    for index, item in enumerate(inputs):
-        if index in splits:
+    for index, (item, reading) in enumerate(zip(inputs, plan.readings, strict=True)):
+        if reading.by_columns:
             continue
         taken: Counter[int] = Counter()
         names = []
@@ -122,11 +118,12 @@ def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFram
     """All inputs and the heartbeat as one streaming DataFrame."""
     from pyspark.sql import functions as F
 
-    splits, held = split_inputs(plan, inputs), places(plan, inputs)
+    held = places(plan, inputs)
     parts = []
-    for index, item in enumerate(inputs):
-        if index in splits:
-            parts.append(splits[index].names_frame().select(F.lit(index).alias(SOURCE)))
+    for index, (item, reading) in enumerate(zip(inputs, plan.readings, strict=True)):
+        if reading.by_columns:
+            assert isinstance(item, SplitInput)
+            parts.append(item.names_frame().select(F.lit(index).alias(SOURCE)))
             continue
         frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
         columns = [
@@ -161,12 +158,8 @@ def row_frame(
     wanted = [c for c in batch.columns if c == SOURCE or any(c in used for used in held.values())]
     for index, columns in held.items():
         names = [f.name for f in inputs[index].fields]
-        blocked = [
-            p for s in plan.sources if s.input == index
-            for p in plan.paths_from(s.name) if p.blocked_by
-        ]  # fmt: skip
         done = []
-        for path in blocked:
+        for path in _evaluated(plan, index):
             column = ours(f"_p{path.id}")
             frame = _evaluate(frame, index, path, names, columns, column)
             done.append((path.id, column))
@@ -175,6 +168,22 @@ def row_frame(
     if not described:
         return None
     return frame.select(*wanted), described
+
+
+def _evaluated(plan: Plan, index: int) -> list[Path]:
+    """The paths of an input whose steps Spark evaluates, where tasks are to get rows."""
+    reading = plan.readings[index]
+    if isinstance(reading, JvmPartials):
+        reading = reading.otherwise
+    match reading:
+        case Rows():
+            return []
+        case RowsWithSteps():
+            return [plan.path(p) for p in reading.paths]
+        case Scan() | FusedScan():
+            raise TypeError(f"input {index} is read by the column engine, not as rows")
+        case _:
+            raise unknown(reading)
 
 
 def _evaluate(

@@ -23,6 +23,7 @@ from slackwater.model.names import sub_query
 from slackwater.model.schema import Field
 
 if TYPE_CHECKING:
+    from slackwater.engine.lowlevel.fused import Fused
     from slackwater.engine.lowlevel.source_task import SourceTask
 
 WHOLE_FILE_BYTES = 16 << 20
@@ -100,13 +101,11 @@ def scanned(fields: Sequence[Field], splits: Sequence[Split], memory: str) -> It
         yield " UNION ALL ".join(parts)
 
 
-def scan_fused(task: SourceTask, splits: Sequence[Split]) -> pa.Table:
+def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Table:
     """Partial aggregates and measures of the splits, in one scan."""
-    from slackwater.engine.lowlevel.fused import Dialect, fusible, query, told
+    from slackwater.engine.lowlevel.fused import Dialect, query, told
     from slackwater.engine.lowlevel.time_ranges import time_ranges
 
-    fused = fusible(task.batch.plan, task.source)
-    assert fused is not None
     memory = task.batch.settings.memory
     with scanned(task.source.schema, splits, memory) as base:
         ranges = time_ranges(task.source.times, task.source.schema, splits)

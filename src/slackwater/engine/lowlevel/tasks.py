@@ -9,13 +9,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.lowlevel.fused import deliver_fused
+from slackwater.engine.lowlevel.fused import Fused, deliver_fused
 from slackwater.engine.lowlevel.source_task import SourceTask, broadcast_summaries
 from slackwater.engine.lowlevel.splits import Split, scan_fused, scan_rows
 from slackwater.engine.operators.low_table import LowDelivery
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.reading import (
+    FusedScan,
+    JvmPartials,
+    Rows,
+    RowsWithSteps,
+    Scan,
+    unknown,
+)
 from slackwater.model.names import SOURCE
 from slackwater.model.node import Source
 from slackwater.model.schema import Field
@@ -76,7 +85,7 @@ def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
             task.rows(table, ready)
 
 
-def partial_task(batch: Batch, source: Source, columns: tuple[tuple[str, str], ...]) -> Task:
+def partial_task(batch: Batch, fused: Fused, columns: tuple[tuple[str, str], ...]) -> Task:
     """Partial aggregates that Spark's own map-side aggregation made of the only path of a source.
 
     ``columns`` are pairs of the name that is wanted and the column that holds it.
@@ -84,12 +93,12 @@ def partial_task(batch: Batch, source: Source, columns: tuple[tuple[str, str], .
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         delivery = LowDelivery(batch, f"l0p{_partition_id()}")
-        task = SourceTask(batch, source, delivery)
+        task = SourceTask(batch, fused.source, delivery)
         found = list(batches)
         if found:
             table = pa.Table.from_batches(found)
             table = pa.table({name: table[column] for name, column in columns})
-            deliver_fused(task, table, from_spark=True)
+            deliver_fused(task, fused, table, from_spark=True)
         delivery.flow_over()
         delivery.finish()
         yield from to_batches([*delivery.messages, *_closing(batch, delivery, [task])])
@@ -97,9 +106,7 @@ def partial_task(batch: Batch, source: Source, columns: tuple[tuple[str, str], .
     return run
 
 
-def split_task(
-    batch: Batch, splits: dict[int, dict[str, list[Split]]], fused: frozenset[str]
-) -> Task:
+def split_task(batch: Batch, splits: dict[int, dict[str, list[Split]]]) -> Task:
     """Files: the task's number says which splits of which sources are its own."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -113,19 +120,32 @@ def split_task(
                         continue
                     readers = [SourceTask(batch, source, delivery) for source in alike]
                     tasks += readers
-                    if alike[0].name in fused:
-                        deliver_fused(readers[0], scan_fused(readers[0], mine), from_spark=False)
-                        continue
-                    for chunk in scan_rows(readers[0], mine, CHUNK_ROWS):
-                        for task in readers:
-                            task.rows(chunk)
-                    for task in readers:
-                        task.finish()
+                    _scan(batch.plan, readers, mine)
                 delivery.flow_over()
                 delivery.finish()
                 yield from to_batches([*delivery.messages, *_closing(batch, delivery, tasks)])
 
     return run
+
+
+def _scan(plan: Plan, readers: Sequence[SourceTask], splits: Sequence[Split]) -> None:
+    """Read splits for streams that want the same columns of them."""
+    first = readers[0]
+    reading = plan.readings[first.source.input]
+    match reading:
+        case FusedScan():
+            fused = Fused.of(plan, reading.path)
+            deliver_fused(first, fused, scan_fused(first, fused, splits), from_spark=False)
+        case Scan():
+            for chunk in scan_rows(first, splits, CHUNK_ROWS):
+                for task in readers:
+                    task.rows(chunk)
+            for task in readers:
+                task.finish()
+        case Rows() | RowsWithSteps() | JvmPartials():
+            raise TypeError(f"input {first.source.input} is read by Spark, not by splits")
+        case _:
+            raise unknown(reading)
 
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from slackwater.engine.plan.operators.registry import stateful
 from slackwater.engine.plan.steps import Step
@@ -20,6 +21,9 @@ from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.meaning import Meaning
 from slackwater.model.node import Node, Source
 from slackwater.model.schema import Expr, Field
+
+if TYPE_CHECKING:
+    from slackwater.engine.plan.reading import Reading
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole query; see the module's text."""
+    """The whole query; see the module's text.
+
+    ``readings`` say how each input is read (`reading`); a plan that has none is not complete.
+    """
 
     nodes: tuple[Node, ...]
     names: tuple[str, ...]
@@ -101,6 +108,7 @@ class Plan:
     zone: str
     before: Plan | None = None
     meaning: Meaning | None = None
+    readings: tuple[Reading, ...] = ()
 
     @property
     def unshared(self) -> Plan:
@@ -115,6 +123,10 @@ class Plan:
     def operator(self, id: str) -> Operator | None:
         """The operator of that id, or None."""
         return next((op for op in self.operators if op.id == id), None)
+
+    def path(self, id: int) -> Path:
+        """The path of that id."""
+        return next(p for p in self.paths if p.id == id)
 
     def paths_from(self, producer: str) -> Iterator[Path]:
         """Paths that start at ``producer``."""

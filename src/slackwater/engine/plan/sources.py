@@ -14,11 +14,6 @@ def judged_strictly(source: Source) -> bool:
     return any(s.strict for s in resolve_source(source))
 
 
-def is_strict(plan: Plan) -> bool:
-    """Whether some source's lateness is judged row by row."""
-    return any(map(judged_strictly, plan.sources))
-
-
 def reads_strictly(plan: Plan, operator: Operator) -> bool:
     """Whether an operator gets rows that say which windows they may enter: a pane could not tell."""
     strict = {s.name for s in plan.sources if judged_strictly(s)}

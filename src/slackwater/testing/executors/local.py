@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
-from slackwater.engine.progress.quality import check as check_quality
 from slackwater.engine.store import failpoints
 from slackwater.errors import SlackwaterError
 from slackwater.model.node import LATE_FIELDS, Late, Node, Source
@@ -90,8 +90,7 @@ class _Play:
         self.ordinals: dict[int, int] = {}
         self.sources, outputs = numbered(transcript)
         zone = str(transcript.text.get("zone", "UTC"))
-        built = build(outputs, ansi=True, zone=zone, window_plan=plan)
-        check_quality(built)
+        built = passed(build(outputs, ansi=True, zone=zone, window_plan=plan), Written())
         self.query = LocalRun(
             folder, built, [LocalInput(s.schema, splits) for s in self.sources],
             window_plan=plan, clock=clock_of(transcript), settings=settings,

@@ -15,15 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.driver.job import check_descriptors
-from slackwater.engine.lowlevel.fused import fusible
-from slackwater.engine.lowlevel.inputs import Input, places, split_inputs
+from slackwater.engine.lowlevel.inputs import Input, places
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches, unpack
 from slackwater.engine.plan.plan import Plan
-from slackwater.engine.plan.sources import is_strict
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import ExecutionError
@@ -68,7 +66,7 @@ class LocalHost:
     ) -> list[dict[str, Any]]:
         """The job of a batch, task after task. ``frame`` is not used."""
         check_local(batch.plan)
-        sent = _split_messages(batch, inputs, splits)
+        sent = _split_messages(batch, splits)
         if has_rows:
             sent += _row_messages(batch, inputs, self.batches[batch.id])
         descriptors = [unpack(blob)[1] for _, blob in shuffled(batch, sent)]
@@ -103,24 +101,19 @@ def shuffled(batch: Batch, sent: Iterable[Message]) -> list[Message]:
     return messages
 
 
-def _split_messages(
-    batch: Batch, inputs: Sequence[Input], splits: dict[int, dict[str, list[Split]]]
-) -> list[Message]:
-    read = split_inputs(batch.plan, inputs)
-    fused = frozenset(
-        s.name for s in batch.plan.sources if s.input in read and fusible(batch.plan, s) is not None
-    )
+def _split_messages(batch: Batch, splits: dict[int, dict[str, list[Split]]]) -> list[Message]:
     sent = []
     for number in splits:
         numbers = iter([pa.record_batch([pa.array([number])], names=["id"])])
-        sent += _messages(split_task(batch, splits, fused)(numbers))
+        sent += _messages(split_task(batch, splits)(numbers))
     return sent
 
 
 def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[Message]:
     """What row tasks send: one task per file, or one in all where rows are judged in order of arrival.
 
-    Rows have the shape of `engine.lowlevel.inputs.united`.
+    Rows have the shape of `engine.lowlevel.inputs.united`. Partial aggregates that the JVM would make are not made: their
+    rows are read as where Spark cannot make them.
     """
     held = places(batch.plan, inputs)
     described = [
@@ -141,7 +134,7 @@ def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[M
             for column, type in types.items():
                 made[column] = there.get(column, pa.nulls(table.num_rows, type))
             parts.append(pa.table(made).to_batches())
-    if is_strict(batch.plan):
+    if any(batch.plan.readings[i].in_one_task for i in held):
         parts = [[b for part in parts for b in part]]
     return [m for part in parts for m in _messages(row_task(batch, described)(iter(part)))]
 

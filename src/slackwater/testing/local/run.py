@@ -18,12 +18,11 @@ import pyarrow.parquet as pq
 from slackwater.engine.clock import Clock, NoClock
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
+from slackwater.engine.driver.passes import Started, passed
 from slackwater.engine.driver.recovery import recovered
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
-from slackwater.engine.plan.sharing import share
-from slackwater.engine.plan.window_plans import settled
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.manifest import Manifest
@@ -111,9 +110,12 @@ class LocalRun:
         try:
             self.checkpoint.acquire()
             last = recovered(self.checkpoint, self.host)
-            plan = settled(self.plan, self.window_plan, stored_plans(self.checkpoint), last)
             shares = self.share_panes and not self.settings.smooth and not self.settings.low_table
-            plan = share(plan, stored_stores(self.checkpoint), last, wanted=shares)
+            start = Started(
+                self.inputs, self.window_plan, shares,
+                stored_plans(self.checkpoint), stored_stores(self.checkpoint), last,
+            )  # fmt: skip
+            plan = passed(self.plan, start)
             numbers = tuple((i,) for i in range(len(self.inputs)))
             query_id = open_query(self.checkpoint, plan, last, numbers)
             sinks: dict[str, Sink] = {}
