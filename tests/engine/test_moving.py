@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from slackwater.engine.driver import moving
-from slackwater.engine.driver.moving import Reading, open_directories
-from slackwater.engine.lowlevel.directories import Directory, FileSource, file_sources, local
+from slackwater.engine.driver.moving import OpenedSource, open_directories
+from slackwater.engine.lowlevel.directories import Directory, SparkSource, local, spark_sources
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
@@ -67,8 +67,12 @@ class Place:
         entry = {"path": path, "timestamp": 1000 + batch, "batchId": batch}
         return json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
 
-    def reading(self, directory: Path | None = None, moved_from: Path | None = None) -> Reading:
-        return Reading(0, (0,), "'s'", str(directory or self.new), moved_from and str(moved_from))  # type: ignore[arg-type]
+    def reading(
+        self, directory: Path | None = None, moved_from: Path | None = None
+    ) -> OpenedSource:
+        return OpenedSource(
+            0, (0,), "'s'", str(directory or self.new), moved_from and str(moved_from)
+        )  # type: ignore[arg-type]
 
     def start(self, directory: Path | None = None, moved_from: Path | None = None) -> None:
         moving.resume(self.checkpoint)
@@ -292,7 +296,7 @@ def test_movedFrom_on_a_new_checkpoint_does_nothing(tmp_path: Path):
     checkpoint.acquire()
     checkpoint.open_query({})
     for _ in range(2):
-        open_directories(checkpoint, [Reading(0, (0,), "'s'", "/new", "/old")])
+        open_directories(checkpoint, [OpenedSource(0, (0,), "'s'", "/new", "/old")])
     assert checkpoint.open_query({})["directories"] == {"0": "/new"}
     checkpoint.release()
 
@@ -303,10 +307,10 @@ def test_two_sources_move_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     log.mkdir()
     text = 'v1\n{{"path":"{}/x","timestamp":1,"batchId":0}}'
     (log / "0").write_text(text.format(uri(str(tmp_path / "second"))))
-    second = Reading(1, (1,), "'t'", str(tmp_path / "second"))
+    second = OpenedSource(1, (1,), "'t'", str(tmp_path / "second"))
     open_directories(place.checkpoint, [place.reading(place.old), second])
     place.move()
-    moved = Reading(1, (1,), "'t'", "/third", str(tmp_path / "second"))
+    moved = OpenedSource(1, (1,), "'t'", "/third", str(tmp_path / "second"))
     failpoints.reset()
     monkeypatch.setenv(failpoints.ENV, "move.file=raise@2")
     with pytest.raises(failpoints.InjectedFailure):
@@ -345,7 +349,7 @@ def test_paths_are_local_and_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert local("in/../in/") == str(tmp_path / "in")
     assert local("file:///a/b") == local("file:/a/b") == local("/a//b/") == "/a/b"
     item = SplitInput(None, str(tmp_path / "in"), ())
-    assert file_sources([item]) == [FileSource(0, (0,), Directory(str(tmp_path / "in")))]
+    assert spark_sources([item]) == (SparkSource(0, (0,), Directory(str(tmp_path / "in"))),)
 
 
 def test_uris_are_written_as_java_writes_them():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
+from slackwater.engine.lowlevel import directories
 from slackwater.engine.lowlevel.directories import directories_of
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.log_paths import uri
@@ -101,6 +102,17 @@ def test_wrong_use_is_refused_where_it_is_written(spark: SparkSession, tmp_path:
         run(one.union(two), tmp_path / "ck")
     assert caught.value.condition == "BAD_OPTION"
     assert "'/one'" in str(caught.value) and "'/two'" in str(caught.value)
+
+
+@pytest.mark.spark
+def test_a_start_walks_spark_s_plan_of_each_dataframe_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(tmp_path / "in", "1.parquet", {"ts": times(1), "v": [1]})
+    walks, walk = [], directories._relations
+    monkeypatch.setattr(directories, "_relations", lambda f: walks.append(f) or walk(f))
+    assert read(spark, "rows", tmp_path / "in", tmp_path / "ck") == [1]
+    assert len(walks) == 1
 
 
 @pytest.mark.spark

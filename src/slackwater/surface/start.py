@@ -20,7 +20,7 @@ from slackwater.engine.driver.opening import open_query, open_sources, stored_pl
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
 from slackwater.engine.driver.spark_logs import quick_logs
-from slackwater.engine.lowlevel.directories import file_sources, source_numbers
+from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build, renumber
@@ -121,10 +121,11 @@ def start(
             atexit.register(close)  # the view is read after the query's end
             close = _nothing
     checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.rights)
-    _check_places(checkpoint, sinks, inputs)
+    sources = spark_sources(inputs)
+    _check_places(checkpoint, sinks, sources)
     _acquire(checkpoint)
     shown = name or writers[0]._name
-    group = _Group(dict(zip(names, writers, strict=True)), merged, settings, given, shown)
+    group = _Group(dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources)
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
         started = StreamingQuery(
@@ -142,13 +143,17 @@ def start(
 
 @dataclass
 class _Group:
-    """The outputs of one query, and how they are run; see `engine.handle.Group`."""
+    """The outputs of one query, and how they are run; see `engine.handle.Group`.
+
+    ``sources`` are those of its inputs, which stay the same while its outputs change.
+    """
 
     writers: dict[str, StreamWriter]
     options: Mapping[str, Any]
     settings: Settings
     trigger: Mapping[str, Any]
     name: str | None
+    sources: Sequence[SparkSource]
 
     def prepared(
         self, plan: Plan, inputs: list[Input], sinks: Mapping[str, Sink], checkpoint: Checkpoint
@@ -163,9 +168,9 @@ class _Group:
             stored_plans(checkpoint), stored_stores(checkpoint), last,
         )  # fmt: skip
         plan = passed(plan, start)
-        numbers = source_numbers(inputs)
+        numbers = source_numbers(self.sources, len(inputs))
         query_id = open_query(checkpoint, plan, last, numbers)
-        open_sources(checkpoint, plan, inputs)
+        open_sources(checkpoint, plan, self.sources)
         for sink in sinks.values():
             sink.open(spark, checkpoint, query_id)
         query = Query(
@@ -239,7 +244,7 @@ class _Group:
         sinks = {n: w._sink(n) for n, w in writers.items()}
 
         def change(checkpoint: Checkpoint) -> Prepared:
-            _check_places(checkpoint, sinks, inputs)
+            _check_places(checkpoint, sinks, self.sources)
             prepared = self.prepared(plan, inputs, sinks, checkpoint)
             self.writers = writers
             return prepared
@@ -263,13 +268,13 @@ def _acquire(checkpoint: Checkpoint) -> None:
 
 
 def _check_places(
-    checkpoint: Checkpoint, sinks: Mapping[str, Sink], inputs: Sequence[Input]
+    checkpoint: Checkpoint, sinks: Mapping[str, Sink], sources: Sequence[SparkSource]
 ) -> None:
     """A reader of a sink's directory takes every file below it for data, unless a name starts with _ or a dot.
 
     But where a streaming query of Spark's has written, Spark reads the files of that query's log and no others.
     """
-    read = {os.path.realpath(s.directory.path) for s in file_sources(inputs)}
+    read = {os.path.realpath(s.directory.path) for s in sources if s.directory is not None}
     for sink in sinks.values():
         path = getattr(sink, "path", None)
         if path is None:

@@ -174,7 +174,7 @@ def _check_pending(checkpoint: Checkpoint, move: Move) -> None:
 
 # ---- what a start says of its directories ----
 @dataclass(frozen=True)
-class Reading:
+class OpenedSource:
     """What a start says of one file source: where it reads, and where its directory was before."""
 
     number: int
@@ -185,7 +185,7 @@ class Reading:
     pattern: bool = False
 
 
-def open_directories(checkpoint: Checkpoint, readings: Sequence[Reading]) -> None:
+def open_directories(checkpoint: Checkpoint, sources: Sequence[OpenedSource]) -> None:
     """Compare the directories of a start with those that the checkpoint has read, and take what moved.
 
     A move that an earlier start began must be finished (`resume`).
@@ -194,7 +194,7 @@ def open_directories(checkpoint: Checkpoint, readings: Sequence[Reading]) -> Non
     directories = dict(stored.get("directories", {}))
     earlier = {k: list(v) for k, v in stored.get("moved", {}).items()}
     moves = []
-    for r in readings:
+    for r in sources:
         key = str(r.number)
         known = directories.get(key)
         if known is None:
@@ -221,7 +221,7 @@ def open_directories(checkpoint: Checkpoint, readings: Sequence[Reading]) -> Non
         checkpoint.update_query(fresh)
 
 
-def _first_directory(checkpoint: Checkpoint, reading: Reading) -> str:
+def _first_directory(checkpoint: Checkpoint, reading: OpenedSource) -> str:
     """The directory that a checkpoint has read whose description does not know it: the log tells."""
     if reading.pattern:
         return reading.directory
@@ -237,7 +237,7 @@ def _first_directory(checkpoint: Checkpoint, reading: Reading) -> str:
     return reading.moved_from
 
 
-def _elsewhere(checkpoint: Checkpoint, reading: Reading, known: str) -> CheckpointError:
+def _elsewhere(checkpoint: Checkpoint, reading: OpenedSource, known: str) -> CheckpointError:
     way = (
         f'if the files were moved, say so: sw.stream(..., movedFrom="{known}"); '
         if not reading.pattern
@@ -253,7 +253,7 @@ def _elsewhere(checkpoint: Checkpoint, reading: Reading, known: str) -> Checkpoi
     )
 
 
-def _not_from(checkpoint: Checkpoint, reading: Reading, known: str) -> CheckpointError:
+def _not_from(checkpoint: Checkpoint, reading: OpenedSource, known: str) -> CheckpointError:
     return CheckpointError(
         "NOT_MOVED_FROM",
         f"movedFrom='{reading.moved_from}' of stream {reading.streams}: the query on checkpoint "
@@ -265,7 +265,7 @@ def _not_from(checkpoint: Checkpoint, reading: Reading, known: str) -> Checkpoin
     )
 
 
-def _check_left(reading: Reading) -> None:
+def _check_left(reading: OpenedSource) -> None:
     """A file that is still in the old directory would never be read, and nobody would know."""
     old, new = str(reading.moved_from), reading.directory
     if not os.path.isdir(old) or (os.path.isdir(new) and os.path.samefile(old, new)):

@@ -6,15 +6,14 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.engine.driver.moving import Reading, open_directories
+from slackwater.engine.driver.moving import OpenedSource, open_directories
 from slackwater.engine.driver.old_meaning import (
     MEANING,
     check_meaning,
     check_numbers,
     check_origins,
 )
-from slackwater.engine.lowlevel.directories import file_sources
-from slackwater.engine.lowlevel.inputs import Input
+from slackwater.engine.lowlevel.directories import SparkSource
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.sharing import Record, records
 from slackwater.engine.plan.window_plans import holds_state
@@ -107,25 +106,28 @@ def open_query(
     return str(stored["id"])
 
 
-def open_sources(checkpoint: Checkpoint, plan: Plan, inputs: Sequence[Input]) -> None:
+def open_sources(checkpoint: Checkpoint, plan: Plan, sources: Sequence[SparkSource]) -> None:
     """Compare the directories that the query reads with those that the checkpoint has read; take what moved."""
-    readings = []
-    for source in file_sources(inputs):
+    opened = []
+    for source in sources:
+        directory = source.directory
+        if directory is None:
+            continue
         streams = [s for s in plan.sources if s.input in source.inputs]
         names = ", ".join(sorted({repr(s.given_name) for s in streams}))
         before = sorted({s.moved_from for s in streams if s.moved_from is not None})
         if len(before) > 1:
             raise AnalysisError(
                 "BAD_OPTION",
-                f"streams {names} read one input, '{source.directory.path}', but movedFrom says "
+                f"streams {names} read one input, '{directory.path}', but movedFrom says "
                 + " and ".join(f"'{b}'" for b in before),
                 hint="give the same movedFrom to each, or to one of them",
-                path=source.directory.path,
+                path=directory.path,
             )
-        readings.append(
-            Reading(
-                source.number, source.inputs, names, source.directory.path,
-                before[0] if before else None, source.directory.pattern,
+        opened.append(
+            OpenedSource(
+                source.number, source.inputs, names, directory.path,
+                before[0] if before else None, directory.pattern,
             )
         )  # fmt: skip
-    open_directories(checkpoint, readings)
+    open_directories(checkpoint, opened)

@@ -30,16 +30,16 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class FileSource:
-    """A file source of a query: its number in Spark's logs, the inputs that read it, and where it reads."""
+class SparkSource:
+    """A source of a query: its number in Spark's logs, the inputs that read it, and where it reads if it reads files."""
 
     number: int
     inputs: tuple[int, ...]
-    directory: Directory
+    directory: Directory | None = None
 
 
-def file_sources(inputs: Sequence[Input]) -> list[FileSource]:
-    """The file sources of a query's inputs, by number."""
+def spark_sources(inputs: Sequence[Input]) -> tuple[SparkSource, ...]:
+    """The sources of a query's inputs, by number. This walks Spark's plan of each DataFrame: a start asks once."""
     sources = []
     for number, (relation, indexes) in enumerate(_numbered(inputs)):
         item = inputs[indexes[0]]
@@ -47,18 +47,13 @@ def file_sources(inputs: Sequence[Input]) -> list[FileSource]:
             directory: Directory | None = Directory(local(item.path))
         else:
             directory = _directory(item.frame, relation)
-        if directory is not None:
-            sources.append(FileSource(number, tuple(indexes), directory))
-    return sources
+        sources.append(SparkSource(number, tuple(indexes), directory))
+    return tuple(sources)
 
 
-def source_numbers(inputs: Sequence[Input]) -> tuple[tuple[int, ...], ...]:
-    """For each input, Spark's numbers of the sources that it reads: a DataFrame may have none, or several."""
-    numbers: list[list[int]] = [[] for _ in inputs]
-    for number, (_, indexes) in enumerate(_numbered(inputs)):
-        for index in indexes:
-            numbers[index].append(number)
-    return tuple(map(tuple, numbers))
+def source_numbers(sources: Sequence[SparkSource], inputs: int) -> tuple[tuple[int, ...], ...]:
+    """For each of so many inputs, Spark's numbers of the sources that it reads: a DataFrame may have none, or several."""
+    return tuple(tuple(s.number for s in sources if i in s.inputs) for i in range(inputs))
 
 
 def _numbered(inputs: Sequence[Input]) -> list[tuple[Any, list[int]]]:
@@ -79,7 +74,7 @@ def _numbered(inputs: Sequence[Input]) -> list[tuple[Any, list[int]]]:
 
 def directories_of(item: Input) -> list[Directory]:
     """The directories that an input reads; none if it reads no files."""
-    return [s.directory for s in file_sources([item])]
+    return [s.directory for s in spark_sources([item]) if s.directory is not None]
 
 
 def resolved(item: Input, path: str) -> str:
