@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.paths import delivery
+from slackwater.engine.paths import delivery, wire
 from slackwater.engine.paths.batch import Batch, Staging
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.steps import ticks_sql
@@ -21,6 +21,15 @@ from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 
 TIME = TimeColumn("ts", "long", None)
+
+
+def test_a_blob_of_an_unknown_kind_is_no_table() -> None:
+    table = pa.table({"v": [1]})
+    (blob,) = wire.pack(7, table)
+    assert wire.unpack(blob) == (7, table)
+    assert wire.unpack(wire.pack_control("group", 3)) == ("group", 3)
+    with pytest.raises(ValueError, match="starts with b'B': no table"):
+        wire.unpack(b"B" + blob[1:])
 
 
 def test_results_beyond_the_limit_are_written_at_once_and_none_is_lost(

@@ -91,6 +91,10 @@ def unpack(blob: Any) -> tuple[int, pa.Table] | tuple[str, Any]:
     if view[0] == ord("J"):
         kind, body = json.loads(bytes(view[1:]))
         return kind, body
+    if view[0] != ord("A"):
+        raise ValueError(
+            f"a blob starts with {bytes(view[:1])!r}: no table, and no control message"
+        )
     path = int.from_bytes(view[1:5], "little")
     return path, pa.ipc.open_stream(pa.py_buffer(view[5:])).read_all()
 
