@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
-from slackwater.engine.plan.plan import Output, Plan
+from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.files import unseal
 from slackwater.errors import SlackwaterError
-from slackwater.kernels.types import arrow_schema
-from slackwater.model.node import LATE_FIELDS, Late, Node, Source
-from slackwater.model.rewrite import Rewrite
-from slackwater.semantics.bounds import topological
+from slackwater.model.node import Source
 from slackwater.surface.explain import explain_plan
-from slackwater.testing.executors.spark import _array, _plain
+from slackwater.testing.executors.local import numbered
+from slackwater.testing.executors.observing import clock_of, plain, table_of
 from slackwater.testing.transcripts.script import Observed, Step, Transcript
 from tests.engine.in_process import Engine
 
@@ -70,7 +67,7 @@ class _Play:
         self.transcript = transcript
         self.way = way
         self.engine = Engine(folder, patch)
-        self.sources, self.outputs = _numbered(transcript)
+        self.sources, self.outputs = numbered(transcript)
         self.blank = _Blank(str(folder))
         self.starts: list[Record] = []
         self.batches: list[Record] = []
@@ -124,7 +121,7 @@ class _Play:
             groups=groups,
             settings=self.way.settings,
             inputs=inputs,
-            clock=self._clock(),
+            clock=clock_of(self.transcript),
             query_id=query_id,
         )
         self.plan = plan
@@ -146,18 +143,11 @@ class _Play:
         text = explain_plan(self.plan, self.engine.inputs, extended=True, statistics=statistics)
         return text.split("\n")
 
-    def _clock(self) -> ManualClock:
-        steps = self.transcript.batches
-        clock = ManualClock(steps[0].now)
-        clock.script({i: s.now for i, s in enumerate(steps) if s.now is not None})
-        clock.end({i: s.end for i, s in enumerate(steps)})
-        return clock
-
     def _batch(self, step: Step) -> None:
         """One batch; each stream has a file, also where it has no rows."""
         number = len(self.batches)
         self.batches.append({})
-        tables = {i: [_table(s, step.rows.get(s.name, []))] for i, s in enumerate(self.sources)}
+        tables = {i: [table_of(s, step.rows.get(s.name, []))] for i, s in enumerate(self.sources)}
         try:
             self.engine.batch(*tables.pop(0), others=tables)
         finally:
@@ -167,7 +157,7 @@ class _Play:
                     self._keep(self.batches[-1], **{name: unseal(path, what=name, kind=name)})
         manifest = self.batches[-1]["manifest"]
         rows = {
-            name: [_plain(r) for r in published.get(number, [])]
+            name: [plain(r) for r in published.get(number, [])]
             for name, published in self.engine.results.items()
         }
         self._keep(
@@ -208,35 +198,6 @@ class _Play:
                         stream = self.engine.records[at]["streams"][source.name]
                         total += sign * stream[kind][time.name]
         return [{}] * total
-
-
-def _numbered(transcript: Transcript) -> tuple[list[Source], list[Output]]:
-    """The streams that are read, as inputs of their own in the order of Spark's numbers, and the outputs over them.
-
-    Late rows are an output where the transcript looks at them: counting needs none, and a stream whose late rows nobody
-    reads takes another way through the engine.
-    """
-    shown = {
-        name
-        for step in transcript.batches
-        for name, late in step.expect_late.items()
-        if not isinstance(late, int)
-    }
-    nodes: dict[str, Node] = {f"out_{n}": o.node for n, o in transcript.outputs.items()}
-    for name, source in transcript.sources.items():
-        if name in shown or len(source.times) > 1:
-            nodes[f"late_{name}"] = Late((*source.schema, *LATE_FIELDS), source.times, source)
-    order = [n for n in topological(list(nodes.values())) if isinstance(n, Source)]
-    number = {source.name: i for i, source in enumerate(order)}
-    rewrite = Rewrite(lambda source: replace(source, input=number[source.name]))
-    outputs = [Output(name, rewrite(node)) for name, node in nodes.items()]
-    sources = [rewrite(source) for source in order]
-    return [s for s in sources if isinstance(s, Source)], outputs
-
-
-def _table(source: Source, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    schema = arrow_schema(source.schema)
-    return pa.table([_array([r.get(f.name) for r in rows], f.type) for f in schema], schema=schema)
 
 
 def _content(path: Path) -> Record:

@@ -8,15 +8,15 @@ import pytest
 
 from slackwater.errors import AnalysisError
 from slackwater.surface.options import check_names
-from slackwater.surface.start import _settings
+from slackwater.surface.start import settings_of
 
 
 def test_options_become_settings() -> None:
     given: dict[str, Any] = {"lowtable": 100, "lowflush": "4", "lowprobe": "true"}
     check_names(["lowTable", "lowFlush", "lowProbe"], None)
-    found = _settings(given)
+    found = settings_of(given)
     assert (found.low_table, found.low_flush, found.low_probe) == (100, 4, True)
-    assert _settings({}).low_table == 0
+    assert settings_of({}).low_table == 0
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_options_become_settings() -> None:
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(AnalysisError, match="low"):
-        _settings(given)
+        settings_of(given)

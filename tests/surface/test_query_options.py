@@ -12,7 +12,7 @@ from slackwater.model.meaning import Meaning
 from slackwater.model.window import TimeWindow
 from slackwater.surface import start
 from slackwater.surface.options import check_names
-from slackwater.surface.start import _shares, plan_of
+from slackwater.surface.start import plan_of, shares_panes
 from tests.engine.test_low_table import counted
 from tests.surface.test_grouped import SOURCE, stream
 
@@ -20,14 +20,14 @@ from tests.surface.test_grouped import SOURCE, stream
 def test_panes_are_shared_unless_told_not_to() -> None:
     check_names(["sharePanes"], None)
     plain = Settings()
-    assert _shares({}, plain) and _shares({"sharepanes": "true"}, plain)
-    assert not _shares({"sharepanes": "false"}, plain)
-    assert not _shares({"sharepanes": False}, plain)
+    assert shares_panes({}, plain) and shares_panes({"sharepanes": "true"}, plain)
+    assert not shares_panes({"sharepanes": "false"}, plain)
+    assert not shares_panes({"sharepanes": False}, plain)
     # Where each aggregate spreads its own work over batches, there is no common store.
     for own in (Settings(smooth=5), Settings(low_table=8)):
-        assert not _shares({}, own) and not _shares({"sharepanes": "true"}, own)
+        assert not shares_panes({}, own) and not shares_panes({"sharepanes": "true"}, own)
     with pytest.raises(AnalysisError, match="sharePanes"):
-        _shares({"sharepanes": "maybe"}, plain)
+        shares_panes({"sharepanes": "maybe"}, plain)
 
 
 @pytest.fixture(autouse=True)

@@ -103,7 +103,7 @@ def start(
     plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
     sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
     location = checkpointLocation or merged.get("checkpointlocation")
-    settings = _settings(merged)
+    settings = settings_of(merged)
     close = _nothing
     if location is None:
         if not all(
@@ -164,7 +164,7 @@ class _Group:
         resume(checkpoint)
         last = recovered(checkpoint, SparkHost())
         start = Started(
-            inputs, _window_plan(merged), _shares(merged, self.settings),
+            inputs, window_plan_of(merged), shares_panes(merged, self.settings),
             stored_plans(checkpoint), stored_stores(checkpoint), last,
         )  # fmt: skip
         plan = passed(plan, start)
@@ -317,7 +317,7 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     first = next(iter(streams.values()))
     used = _input_order(outputs)
     numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
-    wanted = _window_plan(options)
+    wanted = window_plan_of(options)
     meaning = agreed(topological([o.node for o in outputs]), current(first._spark))
     plan = build(
         numbered, ansi=meaning.ansi, zone=meaning.zone, window_plan=wanted, meaning=meaning
@@ -325,7 +325,8 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     return passed(plan, Written()), [found[key] for key in used]
 
 
-def _window_plan(options: Mapping[str, Any]) -> str:
+def window_plan_of(options: Mapping[str, Any]) -> str:
+    """The option ``windowPlan``."""
     wanted = str(options.get("windowplan", "auto")).lower()
     if wanted not in ("auto", "panes", "wids", "buffered", "adaptive"):
         raise AnalysisError(
@@ -346,7 +347,7 @@ def _input_order(outputs: Sequence[Output]) -> list[int]:
     return list(order)
 
 
-def _shares(options: Mapping[str, Any], settings: Settings) -> bool:
+def shares_panes(options: Mapping[str, Any], settings: Settings) -> bool:
     """Whether aggregates may share panes: unless told not to, or each spreads its own work over batches."""
     asked = "sharepanes" not in options or flag(options, "sharePanes")
     return asked and not settings.smooth and not settings.low_table
@@ -377,7 +378,8 @@ def _groups(options: Mapping[str, Any], spark: Any) -> int:
     return groups
 
 
-def _settings(options: Mapping[str, Any]) -> Settings:
+def settings_of(options: Mapping[str, Any]) -> Settings:
+    """What tasks need of a query's options."""
     default = Settings()
     alone = next((n for n in ("lowFlush", "lowProbe") if n.lower() in options), None)
     if alone is not None and "lowtable" not in options:

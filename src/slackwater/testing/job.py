@@ -13,47 +13,55 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
+    Schema = StructType | str
+
+ALONE = ""
+"""The name of a DataFrame that has none, since it is the only one."""
+
 KAFKA_COLUMNS = "partition int, offset bigint"
 
 
 @overload
 def run(
-    job: Callable[[Any], Stream],
-    batches: Sequence[Any],
-    schema: StructType | str,
+    job: Callable[..., Stream],
+    batches: Sequence[Any] | Mapping[str, Sequence[Any]],
+    schema: Schema | Mapping[str, Schema],
     *,
     spark: SparkSession,
     clock: Clock | None = None,
     splits: bool = False,
     end: bool = True,
     options: Mapping[str, Any] | None = None,
+    local: bool = False,
 ) -> list[Row]: ...
 
 
 @overload
 def run(
-    job: Callable[[Any], Mapping[str, Stream]],
-    batches: Sequence[Any],
-    schema: StructType | str,
+    job: Callable[..., Mapping[str, Stream]],
+    batches: Sequence[Any] | Mapping[str, Sequence[Any]],
+    schema: Schema | Mapping[str, Schema],
     *,
     spark: SparkSession,
     clock: Clock | None = None,
     splits: bool = False,
     end: bool = True,
     options: Mapping[str, Any] | None = None,
+    local: bool = False,
 ) -> dict[str, list[Row]]: ...
 
 
 def run(
-    job: Callable[[Any], Stream | Mapping[str, Stream]],
-    batches: Sequence[Any],
-    schema: StructType | str,
+    job: Callable[..., Stream | Mapping[str, Stream]],
+    batches: Sequence[Any] | Mapping[str, Sequence[Any]],
+    schema: Schema | Mapping[str, Schema],
     *,
     spark: SparkSession,
     clock: Clock | None = None,
     splits: bool = False,
     end: bool = True,
     options: Mapping[str, Any] | None = None,
+    local: bool = False,
 ) -> list[Row] | dict[str, list[Row]]:
     """The rows that a job puts out when it is fed ``batches``, one micro-batch each.
 
@@ -64,7 +72,8 @@ def run(
     job
         Takes a streaming DataFrame and returns a stream, or several by name.
     batches, schema
-        As for ``sw.replay``: lists of rows, and the columns.
+        As for ``sw.replay``: lists of rows, and the columns. Both by name if the job takes several DataFrames by
+        these names; a batch then has an item of each, as long as there are any.
     clock
         A `ManualClock` if the job depends on time passing (``idleAfter``, ``futureGuard``); without one
         no time passes.
@@ -74,6 +83,8 @@ def run(
         Whether the streams end after the last batch, so that every open window is reported.
     options
         Options of the query, such as ``partitionGroups``.
+    local
+        Run in this process: Spark analyses the job and runs no query. See `local_job`, which analyses once for many runs.
 
     Returns
     -------
@@ -90,8 +101,16 @@ def run(
     from slackwater.sources.replay import replay
     from slackwater.surface.start import start
 
+    if local:
+        return _run_locally(job, batches, schema, spark, clock, splits, end, options)
+    schemas = schemas_of(schema)
+    given = batches if isinstance(batches, Mapping) else {ALONE: batches}
     with tempfile.TemporaryDirectory(prefix="slackwater-run-") as folder:
-        made = job(replay(spark, batches, schema, directory=folder, splits=splits))
+        frames = {
+            name: replay(spark, given[name], columns, directory=f"{folder}/{i}", splits=splits)
+            for i, (name, columns) in enumerate(schemas.items())
+        }
+        made = streams_of(job, frames)
         streams = {"result": made} if isinstance(made, Stream) else dict(made)
         found: dict[str, dict[int, list[Row]]] = {name: {} for name in streams}
         writers = []
@@ -109,6 +128,40 @@ def run(
         for name, by_batch in found.items()
     }
     return rows["result"] if isinstance(made, Stream) else rows
+
+
+def _run_locally(
+    job: Callable[..., Any], batches: Any, schema: Any, spark: Any, clock: Clock | None, splits: bool,
+    end: bool, options: Mapping[str, Any] | None,
+) -> list[Row] | dict[str, list[Row]]:  # fmt: skip
+    from slackwater.testing.local.job import DEFAULT_GROUPS, local_job
+
+    others = {k: v for k, v in (options or {}).items() if k.lower() != "partitiongroups"}
+    named = {k.lower(): v for k, v in (options or {}).items()}
+    analysed = local_job(job, schema, spark=spark, splits=splits, options=others)
+    groups = int(named.get("partitiongroups", DEFAULT_GROUPS))
+    rows: list[Row] | dict[str, list[Row]] = analysed.run(
+        batches, groups=groups, clock=clock, end=end
+    )
+    return rows
+
+
+def schemas_of(schema: Schema | Mapping[str, Schema]) -> dict[str, StructType]:
+    """The columns of each DataFrame that a job takes; one alone has the name `ALONE`."""
+    from pyspark.sql.types import StructType
+
+    named = schema if isinstance(schema, Mapping) else {ALONE: schema}
+    found = {}
+    for name, one in named.items():
+        made = StructType.fromDDL(one) if isinstance(one, str) else one
+        assert isinstance(made, StructType)
+        found[name] = made
+    return found
+
+
+def streams_of(job: Callable[..., Any], frames: Mapping[str, Any]) -> Any:
+    """What a job makes of its DataFrame, or of several by their names."""
+    return job(frames[ALONE]) if list(frames) == [ALONE] else job(**frames)
 
 
 def _collector(found: dict[int, list[Row]]) -> Callable[[DataFrame, int], None]:

@@ -7,8 +7,8 @@ failpoint in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,11 @@ from slackwater.testing.executors.observing import (
     shown_late,
     table_of,
 )
-from slackwater.testing.local.run import LocalInput, LocalRun, failing, scratch_folder
+from slackwater.testing.local.run import LocalInput, LocalRun, NotReached, failing, scratch_folder
 from slackwater.testing.transcripts.script import Observed, Step, Transcript
 
 START_POINTS = ("lock.taken", "epoch.written", "query.written")
 """Failpoints of a start; all others are those of a batch."""
-
-
-class NotReached(AssertionError):
-    """The failpoint at which the run should have failed is one that it never came to."""
 
 
 def local_executor(
@@ -45,22 +41,25 @@ def local_executor(
     splits: bool = False,
     groups: Sequence[int] = (2, 3, 1),
     plan: str = "auto",
-    crash: str | None = None,
+    crash: str | Sequence[str] | None = None,
+    crash_from: int | None = None,
     check: Callable[[dict[str, Any]], None] | None = None,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Callable[[Transcript], list[Observed]]:
     """The executor in this process.
 
     ``splits`` reads files in the tasks instead of as rows; ``groups`` are the numbers of partition groups, one after
-    each crash; ``plan`` is the option ``windowPlan``; ``crash`` names a failpoint: the run fails where it first comes
-    to it from the middle of the batches on (at its first start, if the point is one of starting), or `NotReached` is
-    raised. ``check`` gets every progress record.
+    each crash; ``plan`` is the option ``windowPlan``. ``crash`` names failpoints. The run fails once at each of them,
+    where it first comes to it from batch ``crash_from`` on, by default the one in the middle; points of starting count
+    from the first start on. `NotReached` tells those that it never came to. ``check`` gets every progress record.
     """
+    points = (crash,) if isinstance(crash, str) else tuple(crash or ())
 
     def execute(transcript: Transcript) -> list[Observed]:
         with scratch_folder() as folder:
-            run = _Play(transcript, folder, splits, groups, plan, crash, check, settings)
-            return run.run()
+            play = _Play(transcript, folder, splits, groups, plan, check, settings)
+            middle = len(transcript.batches) // 2
+            return play.run(points, middle if crash_from is None else crash_from)
 
     return execute
 
@@ -75,15 +74,15 @@ class _Play:
         splits: bool,
         groups: Sequence[int],
         plan: str,
-        crash: str | None,
         check: Callable[[dict[str, Any]], None] | None,
         settings: Settings,
     ):
         self.transcript = transcript
         self.groups = groups
-        self.crash = crash
         self.check = check
-        self.crashed = False
+        self.ahead: list[str] = []
+        """Failpoints at which the run has not failed yet."""
+        self.armed_from = 0
         self.starts = 0
         self.bounds: dict[int, Any] = {}
         self.records: dict[int, Any] = {}
@@ -96,7 +95,8 @@ class _Play:
             window_plan=plan, clock=clock_of(transcript), settings=settings,
         )  # fmt: skip
 
-    def run(self) -> list[Observed]:
+    def run(self, points: Sequence[str], armed_from: int) -> list[Observed]:
+        self.ahead, self.armed_from = list(points), armed_from
         batches = 0
         try:
             self._start()
@@ -110,19 +110,22 @@ class _Play:
             return [*self._observed(batches), Observed({}, {}, {}, error.condition)]
         finally:
             self.query.stop()
-        if self.crash is not None and not self.crashed:
-            raise NotReached(f"{self.transcript.name}: never came to failpoint {self.crash}")
+        if self.ahead:
+            raise NotReached(self.ahead)
         return self._observed(batches)
 
     def _start(self) -> None:
-        armed = self.crash in START_POINTS and not self.crashed
-        try:
-            with failing(str(self.crash)) if armed else nullcontext():
-                self.query.start(self.groups[self.starts % len(self.groups)])
+        """Start, and start again where that fails."""
+        while True:
+            groups = self.groups[self.starts % len(self.groups)]
+            try:
+                with self._failing(p for p in self.ahead if p in START_POINTS):
+                    self.query.start(groups)
+            except failpoints.InjectedFailure as failure:
+                self._failed(failure)
+                continue
             self.starts += 1
-        except failpoints.InjectedFailure:
-            self.crashed = True
-            self._start()
+            return
 
     def _restart(self) -> None:
         self.query.stop()
@@ -132,15 +135,14 @@ class _Play:
         """One batch, which is run again if the query fails in it; each stream has a file, also where it has no rows."""
         tables = {i: table_of(s, step.rows.get(s.name, [])) for i, s in enumerate(self.sources)}
         self.query.give(tables)
-        middle = number >= len(self.transcript.batches) // 2
-        armed = self.crash is not None and self.crash not in START_POINTS and not self.crashed
-        try:
-            with failing(str(self.crash)) if armed and middle else nullcontext():
-                self.query.step()
-        except failpoints.InjectedFailure:
-            self.crashed = True
-            self._restart()
-            self.query.step()
+        while self.query.done == number:
+            armed = self.ahead if number >= self.armed_from else []
+            try:
+                with self._failing(p for p in armed if p not in START_POINTS):
+                    self.query.step()
+            except failpoints.InjectedFailure as failure:
+                self._failed(failure)
+                self._restart()
         done = self.query.loop.last
         if done is None or done.batch != number:
             return  # nothing could change
@@ -151,6 +153,13 @@ class _Play:
             shared: dict[str, Any] = {"id": "query", "runId": "run", "name": None, "sources": []}
             rates = {"inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
             self.check({**shared, **rates, **self.query.loop.records[-1]})
+
+    def _failing(self, points: Iterable[str]) -> AbstractContextManager[None]:
+        chosen = list(points)
+        return failing(*chosen) if chosen else nullcontext()
+
+    def _failed(self, failure: failpoints.InjectedFailure) -> None:
+        self.ahead.remove(str(failure).removeprefix("failpoint "))
 
     def _observed(self, count: int) -> list[Observed]:
         shown = shown_late(self.transcript)

@@ -7,7 +7,6 @@ number of partition groups; the parameter ``crash`` makes it fail at a failpoint
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +17,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import slackwater as sw
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.errors import SlackwaterError
-from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
 from slackwater.surface.stream import Stream
 from slackwater.testing.custom_windows import CUSTOM
+from slackwater.testing.executors.observing import (
+    clock_of,
+    count_late,
+    plain,
+    shown_late,
+    table_of,
+)
 from slackwater.testing.transcripts.conditions import CONDITIONS
 from slackwater.testing.transcripts.join import input_of
 from slackwater.testing.transcripts.script import Observed, Step, Transcript
@@ -42,7 +46,6 @@ CRASH_POINTS = (
 )  # fmt: skip
 
 ZONE = "spark.sql.session.timeZone"
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def spark_executor(
@@ -141,10 +144,7 @@ class _SparkRun:
     def _write(self, step: Step, number: int) -> None:
         """The step's rows, one file per stream, also where there are none."""
         for name, source in self.transcript.sources.items():
-            schema = arrow_schema(source.schema)
-            rows = step.rows.get(name, [])
-            columns = [_array([r.get(f.name) for r in rows], f.type) for f in schema]
-            table = pa.table(columns, schema=schema)
+            table = table_of(source, step.rows.get(name, []))
             (target,) = (self.folder / name).iterdir()
             struct = self._struct(source)
             write_batch(table, struct, target, number)
@@ -162,9 +162,9 @@ class _SparkRun:
         }
         queries = text["query"] if isinstance(text["query"], Mapping) else {"out": text["query"]}
         builder = _Surface(streams, queries)
-        clock = self._clock()
+        clock = clock_of(self.transcript)
         named = {f"out_{n}": builder.named(n) for n in queries}
-        named |= {f"late_{n}": streams[n].late for n in self._shown_late()}
+        named |= {f"late_{n}": streams[n].late for n in shown_late(self.transcript)}
         writers = [
             s.writeStream.queryName(n)._foreach_table(self._collector(n)).clock(clock)
             for n, s in named.items()
@@ -181,27 +181,10 @@ class _SparkRun:
             for record in query.recentProgress if self.check is not None else ():
                 self.check(record)  # type: ignore[misc]
 
-    def _shown_late(self) -> list[str]:
-        """Streams whose late rows the transcript looks at. Counting needs no rows, and a source whose late
-        rows nobody reads takes another, faster way through the engine: both ways must be tested.
-        """
-        shown = {
-            n for s in self.transcript.batches for n, v in s.expect_late.items()
-            if not isinstance(v, int)
-        }  # fmt: skip
-        return [n for n, s in self.transcript.sources.items() if n in shown or len(s.times) > 1]
-
     def _late(self, name: str, batch: int) -> list[dict[str, Any]]:
-        if name in self._shown_late():
+        if name in shown_late(self.transcript):
             return self.rows.get((f"late_{name}", batch), [])
-        source = self.transcript.sources[name]
-        total = 0
-        for time, policy in zip(source.times, source.policies, strict=True):
-            for kind in ("totalLate", "nullTime", *(["future"] if policy.future == "side" else [])):
-                for at, sign in ((batch, 1), (batch - 1, -1)):
-                    shown = self.records.get(at, {}).get("streams", {}).get(name)
-                    total += sign * shown[kind][time.name] if shown else 0
-        return [{}] * total
+        return [{}] * count_late(self.transcript.sources[name], self.records, batch)
 
     def _stream(self, source: Source, df: Any, spec: Mapping[str, Any]) -> Stream:
         policies = {t.name: p for t, p in zip(source.times, source.policies, strict=True)}
@@ -217,19 +200,11 @@ class _SparkRun:
             timeUnit=spec.get("unit"),
         )
 
-    def _clock(self) -> ManualClock:
-        batches = self.transcript.batches
-        now = batches[0].now
-        clock = ManualClock(now)
-        clock.script({i: s.now for i, s in enumerate(batches) if s.now is not None})
-        clock.end({i: s.end for i, s in enumerate(batches)})
-        return clock
-
     def _collector(self, name: str) -> Callable[[pa.Table, int], None]:
         def collect(table: pa.Table, batch: int) -> None:
             manifest = manifests.read(Checkpoint(self.checkpoint), batch)
             assert manifest is not None, "a batch is published only after its commit"
-            rows = [_plain(r) for r in table.to_pylist()]
+            rows = [plain(r) for r in table.to_pylist()]
             self.rows[name, manifest.ordinal] = rows
             self.bounds[manifest.ordinal] = manifest.bounds
             self.records[manifest.ordinal] = manifest.progress
@@ -348,21 +323,3 @@ def _named(spec: Any) -> list[str]:
     if isinstance(spec, Mapping):
         return [n if t == n else f"{t} AS `{n}`" for n, t in spec.items()]
     return [str(n) for n in listed(spec)]
-
-
-def _array(values: list[Any], type: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(type):
-        return pa.array(values, pa.int64()).cast(pa.timestamp("us")).cast(type)
-    if pa.types.is_map(type):
-        return pa.array([None if v is None else list(v.items()) for v in values], type)
-    return pa.array(values, type)
-
-
-def _plain(value: Any) -> Any:
-    """Rows with times as microseconds."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, dt.datetime):
-        value = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)
-        return (value - _EPOCH) // dt.timedelta(microseconds=1)
-    return value

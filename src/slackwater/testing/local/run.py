@@ -39,6 +39,14 @@ AS_ROWS = "the test hands it over as rows"
 """Why an input of files is not read as splits."""
 
 
+class NotReached(AssertionError):
+    """Failpoints at which a run should have failed, and which it never came to."""
+
+    def __init__(self, points: Sequence[str]):
+        super().__init__(f"the run never came to {', '.join(points)}")
+        self.points = frozenset(points)
+
+
 @dataclass(frozen=True)
 class LocalInput:
     """An input of a local run: its columns, and whether tasks read its files as splits or get rows."""
@@ -159,10 +167,14 @@ def scratch_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def failing(point: str, hit: int = 1) -> Iterator[None]:
-    """Inside, the ``hit``-th time that this process comes to a failpoint it raises `InjectedFailure`."""
+def failing(*points: str) -> Iterator[None]:
+    """Inside, this process raises `InjectedFailure` where it first comes to one of the failpoints.
+
+    ``"manifest.after@3"`` is the third time that it comes there.
+    """
     failpoints.reset()
-    os.environ[failpoints.ENV] = f"{point}=raise@{hit}"
+    pairs = [p.partition("@") for p in points]
+    os.environ[failpoints.ENV] = ",".join(f"{point}=raise@{hit or 1}" for point, _, hit in pairs)
     try:
         yield
     finally:
