@@ -182,6 +182,18 @@ def test_a_dataframe_that_is_changed_before_the_stream_is_refused(spark: SparkSe
     assert error.value.condition == "NEEDS_SPARK"
 
 
+def test_an_expression_that_fails_is_told_as_on_spark(spark: SparkSession) -> None:
+    def job(df: Any) -> Any:
+        s = sw.stream(df, time="t", progress=sw.Ordered())
+        return s.select("t", "CAST(k AS INT) AS n")
+
+    analysed = local_job(job, "k string, t long", spark=spark)
+    assert [r.n for r in analysed.run([[("7", 1)]])] == [7]
+    with pytest.raises(ExecutionError) as error:
+        analysed.run([[("x", 1)]])
+    assert error.value.condition == "EXPRESSION_FAILED"
+
+
 def test_wrong_names_are_told(analysed: LocalJob, spark: SparkSession) -> None:
     with pytest.raises(AnalysisError, match="names no failpoint"):
         analysed.run([], crash="manifest.befor")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import format_exception_only
 
 from slackwater import errors
 from slackwater.engine.parquet.columns import bad_file
@@ -35,6 +36,18 @@ def task_errors() -> Iterator[None]:
             raise
         kind = getattr(errors, found["kind"])
         raise kind(found["condition"], found["message"], hint=found["hint"] or "") from error
+
+
+@contextmanager
+def errors_here() -> Iterator[None]:
+    """As `task_errors`, for tasks that run in this process: only errors of the column engine are not ours yet."""
+    try:
+        yield
+    except Exception as error:
+        failed = _column_engine_error("".join(format_exception_only(error)))
+        if failed is None:
+            raise
+        raise failed from error
 
 
 @contextmanager

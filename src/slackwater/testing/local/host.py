@@ -20,6 +20,7 @@ from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.task_errors import errors_here
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches, unpack
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -66,10 +67,11 @@ class LocalHost:
     ) -> list[dict[str, Any]]:
         """The job of a batch, task after task. ``frame`` is not used."""
         check_local(batch.plan)
-        sent = _split_messages(batch, splits)
-        if has_rows:
-            sent += _row_messages(batch, inputs, self.batches[batch.id])
-        descriptors = [unpack(blob)[1] for _, blob in shuffled(batch, sent)]
+        with errors_here():
+            sent = _split_messages(batch, splits)
+            if has_rows:
+                sent += _row_messages(batch, inputs, self.batches[batch.id])
+            descriptors = [unpack(blob)[1] for _, blob in shuffled(batch, sent)]
         check_descriptors(batch, descriptors)
         return descriptors
 

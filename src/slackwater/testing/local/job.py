@@ -170,12 +170,13 @@ def _name_of(item: Input, frames: Mapping[str, Any]) -> str:
     for name, frame in frames.items():
         if frame is item.frame:
             return name
-    changed = str(item.frame._jdf.queryExecution().analyzed().toString()).splitlines()[0]
+    plan = str(item.frame._jdf.queryExecution().analyzed().toString())
+    changed = plan.splitlines()[0].strip(" ~")  # the sign marks a stream
     raise ExecutionError(
         "NEEDS_SPARK",
-        f"a DataFrame is changed before sw.stream, by {changed.strip()}, and a local run has no Spark",
+        f"a DataFrame is changed before sw.stream, by {changed}, and a local run has no Spark",
         hint="do it behind sw.stream, or run this job on Spark: slackwater.testing.run(job, ..., spark=spark)",
-        expression=changed.strip(),
+        expression=changed,
     )
 
 
