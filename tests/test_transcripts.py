@@ -1,4 +1,4 @@
-"""Every transcript, on the oracle and on the kernels; `test_transcripts_*.py` run them on Spark."""
+"""Every transcript, on the oracle and on the kernels; `test_transcripts_local.py` runs them on the engine, the others on Spark."""
 
 from __future__ import annotations
 

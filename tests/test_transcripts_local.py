@@ -1,35 +1,33 @@
 """Every transcript on the whole engine in one process: rows and splits, plans of windows, groups, every failpoint.
 
-`test_transcripts_*.py` run some of them on Spark.
+`test_transcripts_*.py` run on Spark what is Spark's part in that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from slackwater.engine.paths.batch import Settings
 from slackwater.engine.store import failpoints
+from slackwater.semantics.bounds import topological
 from slackwater.testing.executors.local import START_POINTS, local_executor
-from slackwater.testing.local.run import NotReached
+from slackwater.testing.executors.spark import CRASH_POINTS
 from slackwater.testing.transcripts.script import load, run
 from tests.conftest import check_progress
-from tests.transcripts_on_spark import FILES, PARAMS
+from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, SPLITS, path_of
 
 PLANS = ("auto", "panes", "wids", "buffered", "adaptive")
 GROUPS = ((1, 2), (2, 3, 1), (5, 1))
-
-EACH_BATCH = {
-    "intent.before", "intent.after", "job.after", "manifest.before", "manifest.after",
-    "publish.after", "published.after",
-}  # fmt: skip
-"""Failpoints that every batch comes to."""
+ALWAYS = {*START_POINTS, *CRASH_POINTS}
+"""Failpoints that every start or every batch comes to; whether it comes to the others depends on the query."""
 
 
-@pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
 @pytest.mark.parametrize("path", PARAMS)
-def test_without_a_failure(path: Path, splits: bool) -> None:
-    run(load(path), local_executor(splits=splits, groups=(2,), check=check_progress))
+def test_splits_without_a_failure(path: Path) -> None:
+    run(load(path), local_executor(splits=True, groups=(2,), check=check_progress))
 
 
 @pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
@@ -39,6 +37,7 @@ def test_every_failpoint(path: Path, splits: bool) -> None:
 
     Where failures begin, the plan of windows and the numbers of groups go round over the files.
     """
+    reached: set[str] = set()
     transcript, turn = load(path), 2 * FILES.index(path) + splits
     executor = local_executor(
         splits=splits,
@@ -46,11 +45,28 @@ def test_every_failpoint(path: Path, splits: bool) -> None:
         plan=PLANS[turn // 2 % len(PLANS)],
         crash=tuple(failpoints.POINTS),
         crash_from=0 if turn // 3 % 2 else None,
+        reached=reached,
         check=check_progress,
+        settings=Settings(compact_runs=2),
     )
-    left: frozenset[str] = frozenset()
-    try:
-        run(transcript, executor)
-    except NotReached as error:
-        left = error.points
-    assert not left & {*EACH_BATCH, *START_POINTS}
+    run(transcript, executor)
+    stops = any(step.expect_error for step in transcript.steps)
+    assert stops or reached >= ALWAYS
+
+
+# --- what is left for Spark --------------------------------------------------------------------------
+
+
+def kinds(stems: Iterable[str]) -> set[str]:
+    """The operators and the types of windows in these transcripts."""
+    nodes = topological([o.node for s in stems for o in load(path_of(s)).outputs.values()])
+    windows = [w for n in nodes if (w := getattr(n, "window", None)) is not None]
+    return {type(x).__name__ for x in (*nodes, *windows)}
+
+
+def test_spark_reads_splits_for_every_operator_and_type_of_window() -> None:
+    assert kinds(SPLITS) == kinds(f.stem for f in FILES)
+
+
+def test_a_query_on_spark_fails_at_every_step() -> None:
+    assert set(CRASHES) == set(CRASH_POINTS)

@@ -1,4 +1,8 @@
-"""The transcripts, and how one of them runs on Spark.
+"""The transcripts, and which of them run on Spark in which way.
+
+All run as rows. Whatever does not depend on Spark is proven by `test_transcripts_local.py`, on the same engine without
+Spark: splits, and a failure at every step. Spark's part in those is the same for every query, so that one transcript per
+operator and type of window is enough for splits, and one per step for failures.
 
 Each way of running has a test file of its own, since a file is what the processes of a test run share out.
 """
@@ -18,13 +22,36 @@ if TYPE_CHECKING:
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.yaml"))
 
+SPLITS = (
+    "aggregates", "custom_shifts", "dedup_within", "groupwise_windows", "join_memory", "join_outer_disorder",
+    "join_pair_windows", "late_union", "mini_by_tuple", "mini_landmark", "mini_rows", "mini_session", "sort",
+)  # fmt: skip
+"""Every operator and every type of window; `test_transcripts_local.py` checks that none is missing."""
 
-def _specs(path: Path) -> list[pytest.MarkDecorator]:
+CRASHES = {
+    "intent.before": "join_trace",
+    "intent.after": "mini_sliding_by_group",
+    "job.after": "dedup_time",
+    "manifest.before": "groupwise_plan",
+    "manifest.after": "sort_then_aggregate",
+    "publish.after": "late_union",
+    "published.after": "union_of_aggregates",
+}
+"""Where a query fails, and which transcript it runs."""
+
+
+def _param(path: Path) -> object:
     ids = load(path).spec
-    return [pytest.mark.spec(*ids)] if ids else []
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.spec(*ids)] if ids else [])
 
 
-PARAMS = [pytest.param(f, id=f.stem, marks=_specs(f)) for f in FILES]
+PARAMS = [_param(f) for f in FILES]
+
+
+def path_of(stem: str) -> Path:
+    """The file of a transcript."""
+    (path,) = [f for f in FILES if f.stem == stem]
+    return path
 
 
 def run_on_spark(path: Path, spark: SparkSession, *, splits: bool) -> None:
@@ -34,20 +61,20 @@ def run_on_spark(path: Path, spark: SparkSession, *, splits: bool) -> None:
     run(load(path), spark_executor(spark, splits=splits, groups=(2,), check=check_progress))
 
 
-def crash_on_spark(path: Path, spark: SparkSession) -> None:
+def crash_on_spark(point: str, spark: SparkSession) -> None:
     """Run a transcript with a failure and a restart on another number of partition-groups.
 
-    Where it fails, over which source and by which plan of windows goes round over the files.
+    The source and the plan of windows go round over the steps.
     """
-    from slackwater.testing.executors.spark import CRASH_POINTS, spark_executor
+    from slackwater.testing.executors.spark import spark_executor
 
-    number = FILES.index(path)
+    number = list(CRASHES).index(point)
     executor = spark_executor(
         spark,
         splits=number % 2 == 0,
         groups=(2, 3, 1),
         plan="wids" if number % 3 == 0 else "auto",
-        crash=CRASH_POINTS[number % len(CRASH_POINTS)],
+        crash=point,
         check=check_progress,
     )
-    run(load(path), executor)
+    run(load(path_of(CRASHES[point])), executor)

@@ -43,6 +43,7 @@ def local_executor(
     plan: str = "auto",
     crash: str | Sequence[str] | None = None,
     crash_from: int | None = None,
+    reached: set[str] | None = None,
     check: Callable[[dict[str, Any]], None] | None = None,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Callable[[Transcript], list[Observed]]:
@@ -51,7 +52,8 @@ def local_executor(
     ``splits`` reads files in the tasks instead of as rows; ``groups`` are the numbers of partition groups, one after
     each crash; ``plan`` is the option ``windowPlan``. ``crash`` names failpoints. The run fails once at each of them,
     where it first comes to it from batch ``crash_from`` on, by default the one in the middle; points of starting count
-    from the first start on. `NotReached` tells those that it never came to. ``check`` gets every progress record.
+    from the first start on. `NotReached` tells those that it never came to; with a set ``reached``, points that it came
+    to are put there instead, and the others are no error. ``check`` gets every progress record.
     """
     points = (crash,) if isinstance(crash, str) else tuple(crash or ())
 
@@ -59,7 +61,12 @@ def local_executor(
         with scratch_folder() as folder:
             play = _Play(transcript, folder, splits, groups, plan, check, settings)
             middle = len(transcript.batches) // 2
-            return play.run(points, middle if crash_from is None else crash_from)
+            observed = play.run(points, middle if crash_from is None else crash_from)
+            if reached is not None:
+                reached.update(set(points) - set(play.ahead))
+            elif play.ahead and observed[-1].error is None:
+                raise NotReached(play.ahead)
+            return observed
 
     return execute
 
@@ -110,8 +117,6 @@ class _Play:
             return [*self._observed(batches), Observed({}, {}, {}, error.condition)]
         finally:
             self.query.stop()
-        if self.ahead:
-            raise NotReached(self.ahead)
         return self._observed(batches)
 
     def _start(self) -> None:
