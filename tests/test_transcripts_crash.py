@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("point", CRASHES)
+@pytest.mark.parametrize(
+    "point", [pytest.param(p, id=f"{stem}-{p}") for p, stem in CRASHES.items()]
+)
 def test_crash(point: str, spark: SparkSession) -> None:
     crash_on_spark(point, spark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +69,8 @@ class LocalRun:
         The query as it was built. What a start decides about it, each start decides anew.
     window_plan, share_panes
         As the options ``windowPlan`` and ``sharePanes``.
+    sink
+        Makes the sink of an output from its name and its columns; by default rows are kept in ``published``.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class LocalRun:
         clock: Clock | None = None,
         settings: Settings = Settings(),  # noqa: B008
         tasks: int = 2,
+        sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
     ):
         check_local(plan)
         self.folder = folder
@@ -91,6 +94,7 @@ class LocalRun:
         self.clock = clock or NoClock()
         self.settings = settings
         self.tasks = tasks
+        self.sink = sink or self._kept
         self.inputs = [
             SplitInput(None, str(folder / f"in{i}"), one.fields, by_rows="" if one.splits else AS_ROWS)
             for i, one in enumerate(inputs)
@@ -128,8 +132,7 @@ class LocalRun:
             query_id = open_query(self.checkpoint, plan, last, numbers)
             sinks: dict[str, Sink] = {}
             for output in plan.outputs:
-                kept = partial(_keep, self.published[output.name])
-                sinks[output.name] = TableSink(output.name, output.node.schema, kept)
+                sinks[output.name] = self.sink(output.name, output.node.schema)
                 sinks[output.name].open(None, self.checkpoint, query_id)  # type: ignore[arg-type]
             query = Query(
                 plan, self.inputs, sinks, groups, self.tasks, self.clock, self.settings, numbers,
@@ -148,6 +151,9 @@ class LocalRun:
         self.loop.run(None, self.done)  # type: ignore[arg-type]
         self.done += 1
         return self.loop.last
+
+    def _kept(self, name: str, fields: tuple[Field, ...]) -> Sink:
+        return TableSink(name, fields, partial(_keep, self.published[name]))
 
     def stop(self) -> None:
         """Let go of the checkpoint; whatever the loop has not written is lost, as in a crash."""
