@@ -189,7 +189,15 @@ def _late(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> 
 def _union(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
     inputs = [builder.pipeline(p) for p in step["union"]]
     inputs = inputs if node is None else [node, *inputs]
+    inputs = [_named_as(inputs[0], i) for i in inputs]
     return Union(inputs[0].schema, inputs[0].times, tuple(inputs))
+
+
+def _named_as(first: Node, node: Node) -> Node:
+    """The rows of ``node`` under the names of the first input of a union, which takes columns by position."""
+    names = [f.name for f in first.schema]
+    own = [f.name for f in node.schema]
+    return node if names == own else project(node, dict(zip(names, own, strict=True)))
 
 
 def _join(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
