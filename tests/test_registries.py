@@ -63,6 +63,8 @@ class Listed(NamedTuple):
 PLAN = "slackwater.engine.plan.operators.registry"
 STEPS = (Filter, Project, Union)
 SOURCES = (Source, Late)
+STATELESS = (Source, Late, Filter, Project, Union)
+"""Row operators are steps on a path, and sources are where it begins."""
 
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
@@ -73,12 +75,17 @@ BY_NODE = [
     Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*SOURCES, *STATEFUL, *PLANNED)),
     Listed(PLAN, "PRODUCERS", "Producer", (*STEPS, *PLANNED)),
     Listed(PLAN, "STATEFUL", "Stateful", (*STEPS, *SOURCES)),
+    Listed("slackwater.engine.paths.registry", "ADMISSIONS", without=STATELESS),
+    # The kind of an aggregate is that of its window.
+    Listed("slackwater.engine.operators.registry", "PROGRAMS", "Kind", (*STATELESS, Aggregate)),
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),
     Listed("slackwater.semantics.window_types.registry", "WINDOWS", "WindowRules"),
     Listed("slackwater.testing.oracle.window_types.registry", "WINDOWS", "Definition"),
     Listed("slackwater.testing.transcripts.windows", "FORMS"),
+    Listed("slackwater.engine.paths.registry", "REDUCTIONS"),
+    Listed("slackwater.engine.operators.registry", "WINDOWS", "Kind"),
 ]
 
 

@@ -1,10 +1,13 @@
-"""Registries of the rooms operators and paths: complete, and what they do not know is an error that names it."""
+"""Registries of the rooms operators and paths: what they do not know is an error that names it; which runs live.
+
+That they are complete is a matter of ``tests/test_registries.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,56 +30,26 @@ from slackwater.engine.operators.program import (
 )
 from slackwater.engine.paths import registry as paths
 from slackwater.engine.paths import sort as sort_rows
-from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.wire import pack_control, to_batches
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.operators.registry import PRODUCERS, STATEFUL
 from slackwater.engine.plan.plan import Operator, Output, Plan
 from slackwater.engine.store.manifest import Run
-from slackwater.errors import ExecutionError
+from slackwater.errors import AnalysisError, ExecutionError
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.names import TIME
-from slackwater.model.node import STATEFUL as STATEFUL_NODES
-from slackwater.model.node import Aggregate, Join, Node, Sort, Source
+from slackwater.model.node import Join, Sort, Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.render import LINES
 from slackwater.model.time import TimeColumn
-from slackwater.model.window import Window
 from slackwater.semantics.operators.registry import RULES
 from slackwater.surface.explain import explain_plan
+from slackwater.testing.executors.program_machine import MemoryRuns
 from tests.engine.test_low_table import FIELDS, table
 
-
-def kinds_of(node: type[Node]) -> Iterator[type[Node]]:
-    """A type of node and those that are made of it."""
-    yield node
-    for more in node.__subclasses__():
-        if more.__module__.startswith("slackwater."):
-            yield from kinds_of(more)
-
-
-NODES = sorted({k for n in STATEFUL_NODES for k in kinds_of(n)}, key=lambda n: n.__name__)
 SOURCE = Source(FIELDS, (TimeColumn("ts", "long", None),), "s", 0, (BoundedDelay(6),))
-
-
-@pytest.mark.parametrize("node", NODES, ids=lambda n: n.__name__)
-def test_every_stateful_node_has_an_entry(node: type[Node]) -> None:
-    assert node in paths.ADMISSIONS, f"{node.__name__} is not in ADMISSIONS of engine/paths"
-    if node is not Aggregate:  # whose kind the type of window says
-        assert node in registry.PROGRAMS, f"{node.__name__} is not in PROGRAMS of engine/operators"
-
-
-@pytest.mark.parametrize("window", get_args(Window), ids=lambda w: w.__name__)
-def test_every_type_of_window_has_an_entry(window: type[Any]) -> None:
-    assert window in registry.WINDOWS, f"{window.__name__} is not in WINDOWS of engine/operators"
-    assert window in paths.REDUCTIONS, f"{window.__name__} is not in REDUCTIONS of engine/paths"
-
-
-def test_registries_have_nothing_else() -> None:
-    assert set(paths.ADMISSIONS) == set(NODES)
-    assert {*registry.PROGRAMS, Aggregate} == set(NODES)
-    assert set(registry.WINDOWS) == set(paths.REDUCTIONS) == set(get_args(Window))
 
 
 # ---- an operator that registries do not know, and one that they are told of ----
@@ -138,16 +111,15 @@ def batch_of(plan: Plan, **more: Any) -> Batch:
 def test_rows_for_an_unknown_operator_are_refused_by_its_name() -> None:
     plan = newest()
     delivery = Delivery(batch_of(plan), "t")
-    with pytest.raises(ExecutionError, match="Newest") as caught:
+    with pytest.raises(AnalysisError, match=r"Newest has no entry in .*paths/registry\.py"):
         delivery.send(plan.paths[0], table([(1, 5, 1)]))
-    assert caught.value.condition == "UNKNOWN_OPERATOR" and not delivery.messages
+    assert not delivery.messages
 
 
 def test_an_unknown_operator_has_no_program() -> None:
     (operator,) = newest().operators
-    with pytest.raises(ExecutionError, match="Newest") as caught:
+    with pytest.raises(AnalysisError, match=r"Newest has no entry in .*operators/registry\.py"):
         registry.kind_of(operator)
-    assert caught.value.condition == "UNKNOWN_OPERATOR"
 
 
 def test_a_window_of_an_unknown_type_is_refused_by_its_name(
@@ -160,10 +132,10 @@ def test_a_window_of_an_unknown_type_is_refused_by_its_name(
     kind = type(operator.node.window)  # type: ignore[attr-defined]
     monkeypatch.delitem(registry.WINDOWS, kind)
     monkeypatch.delitem(paths.REDUCTIONS, kind)
-    with pytest.raises(ExecutionError, match=kind.__name__):
+    with pytest.raises(AnalysisError, match=kind.__name__):
         registry.kind_of(operator)
     path = next(plan.paths_to(operator.id))
-    with pytest.raises(ExecutionError, match=kind.__name__):
+    with pytest.raises(AnalysisError, match=kind.__name__):
         Delivery(batch_of(plan), "t").send(path, table([(1, 5, 1)]))
 
 
@@ -231,6 +203,25 @@ def test_runs_live_and_stay_as_long_as_their_program_needs_them() -> None:
     written = StateStep(empty, {}, runs=[run("written", 9, 9)], merged=3)
     assert [r.name for r in state.after(written).runs] == ["alive", "written"]
     assert state.after(written).merged == 3
+
+
+def test_the_smallest_runs_are_merged_as_far_as_the_budget_goes() -> None:
+    plan = newest()
+    (operator,) = plan.operators
+    schema = keyed_schema(arrow_schema(operator.node.schema))
+    tables = {
+        name: pa.table([[t] * n for t in (1, 9, 1, 9, 0)], schema=schema)
+        for name, n in (("one", 1), ("five", 5), ("two", 2))
+    }
+    runs = [Run(name, t.num_rows, 1, 0, 9, 9, (0, 128)) for name, t in tables.items()]
+    context = context_of(plan, runs, 5, 8)
+    settings = Settings(compact_runs=2, compact_rows=4)
+    context = replace(context, batch=replace(context.batch, settings=settings))
+    state = MemoryRuns(operator, context, NewestProgram(operator), tables)
+    kept = state.after(StateStep([], {}))
+    assert [(r.name, r.rows) for r in kept.runs] == [("five", 5), ("3", 3)] and kept.merged == 2
+    kept = state.after(StateStep([], {}, compact_rows=0))
+    assert [r.name for r in kept.runs] == ["one", "five", "two"] and kept.merged == 0
 
 
 def test_a_bounded_join_is_a_program_of_the_joins_kind() -> None:

@@ -5,8 +5,6 @@ A new operator is a file with its `Kind`, and a line here.
 
 from __future__ import annotations
 
-from typing import Any
-
 from slackwater.engine.operators.by_tuple import ByTupleKind
 from slackwater.engine.operators.custom import CustomKind
 from slackwater.engine.operators.dedup import DedupKind
@@ -21,8 +19,8 @@ from slackwater.engine.operators.shared_sort import SharedSortKind
 from slackwater.engine.operators.sort import SortKind
 from slackwater.engine.operators.time_windows import TimeKind
 from slackwater.engine.plan.plan import Operator
-from slackwater.errors import ExecutionError
-from slackwater.model.node import Aggregate, Dedup, Join, Node, SharedPanes, SharedSort, Sort
+from slackwater.model.node import Aggregate, Dedup, Join, SharedPanes, SharedSort, Sort
+from slackwater.model.registry import Registry
 from slackwater.model.window import (
     ByTuple,
     CustomWindow,
@@ -33,39 +31,34 @@ from slackwater.model.window import (
     TimeWindow,
 )
 
-WINDOWS: dict[type[Any], Kind] = {
-    TimeWindow: TimeKind(),
-    RowWindow: RowsKind(),
-    Landmark: LandmarkKind(),
-    ByTuple: ByTupleKind(),
-    SessionWindow: SessionKind(),
-    CustomWindow: CustomKind(),
-    JointWindow: JointKind(),
-}
+WINDOWS: Registry[Kind] = Registry(
+    __name__,
+    {
+        TimeWindow: TimeKind(),
+        RowWindow: RowsKind(),
+        Landmark: LandmarkKind(),
+        ByTuple: ByTupleKind(),
+        SessionWindow: SessionKind(),
+        CustomWindow: CustomKind(),
+        JointWindow: JointKind(),
+    },
+)
 """Of an `Aggregate`, by the type of its window."""
 
-PROGRAMS: dict[type[Node], Kind] = {
-    SharedPanes: SharedPanesKind(),
-    Dedup: DedupKind(),
-    Sort: SortKind(),
-    SharedSort: SharedSortKind(),
-    Join: JoinKind(),
-}
+PROGRAMS: Registry[Kind] = Registry(
+    __name__,
+    {
+        SharedPanes: SharedPanesKind(),
+        Dedup: DedupKind(),
+        Sort: SortKind(),
+        SharedSort: SharedSortKind(),
+        Join: JoinKind(),
+    },
+)
 """Of all other stateful nodes, by their type."""
 
 
 def kind_of(operator: Operator) -> Kind:
-    """The kind of an operator."""
+    """The kind of an operator; one without an entry is an error that names it."""
     node = operator.node
-    if type(node) is Aggregate:
-        kind, name = WINDOWS.get(type(node.window)), type(node.window).__name__
-    else:
-        kind, name = PROGRAMS.get(type(node)), type(node).__name__
-    if kind is None:
-        raise ExecutionError(
-            "UNKNOWN_OPERATOR",
-            f"the engine does not know how to run {name} ({operator.id})",
-            hint="give it an entry in engine/operators/registry.py",
-            name=name,
-        )
-    return kind
+    return WINDOWS[type(node.window)] if type(node) is Aggregate else PROGRAMS[type(node)]
