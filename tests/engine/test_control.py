@@ -10,7 +10,7 @@ import pytest
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.control import request_flush, requested_flushes
+from slackwater.engine.store.control import FlushRequest, request_flush, requested_flushes
 from tests.engine.in_process import Engine, Make
 from tests.engine.test_low_table import plan_of, table
 
@@ -24,6 +24,17 @@ def started(make: Make) -> Engine:
     engine.start(plan_of(10, 10))
     engine.batch(table([(1, 1, 1)]))
     return engine
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("flush-000012", 12), ("flush-1234567", 1234567), ("flush-", None), ("flush-1.tmp", None),
+     ("other", None)],
+)  # fmt: skip
+def test_the_name_of_a_file_says_what_it_asks(name: str, number: int | None) -> None:
+    request = FlushRequest.of(Path("control") / name)
+    assert (None if request is None else request.number) == number
+    assert request is None or request.name == name
 
 
 def test_a_number_is_not_given_again_when_the_file_of_another_is_gone(tmp_path: Path) -> None:

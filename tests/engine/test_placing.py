@@ -19,7 +19,7 @@ from slackwater.engine.driver import loop as loops
 from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.placing import Waiting, decisions, stores, tree_of, waiting
+from slackwater.engine.plan.placing import decisions, stores, tree_of, waiting
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.sharing import MAX_BITS, Record, records, share
 from slackwater.engine.store import manifest as manifests
@@ -30,6 +30,7 @@ from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.slack.placement import candidates, optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, Decision, place, routes_of
+from slackwater.semantics.slack.waiting import Waiting
 from slackwater.surface.explain import explain_plan
 from slackwater.testing.local.host import LocalHost
 from slackwater.testing.transcripts.script import oracle, parse
@@ -138,7 +139,9 @@ class Run:
         last = manifests.last(self.engine.checkpoint)
         assert last is not None
         (store,) = self.stores
-        return Waiting.from_json(last.statistics[store]["waiting"])
+        known = last.statistics[store].waiting
+        assert known is not None
+        return known
 
     @property
     def held(self) -> int:
@@ -324,7 +327,7 @@ def test_slacks_that_follow_the_delays_seen(
         for rows in data:
             engine.batch(table(rows))
             if sharing:
-                (known,) = (s["waiting"] for s in engine.loop.last.statistics.values())  # type: ignore[union-attr]
+                (known,) = (s.waiting for s in engine.loop.last.statistics.values())  # type: ignore[union-attr]
                 ways.append((known["routes"], known["reports"]["current"]))
         engine.batch(final=True)
         engine.stop()

@@ -15,6 +15,7 @@ import slackwater as sw
 from slackwater.engine.driver import host, job
 from slackwater.engine.lowlevel.tasks import split_task
 from slackwater.engine.operators.group_task import group_task
+from slackwater.engine.paths.reports import TaskReport, progress_of
 from slackwater.engine.paths.wire import ARROW_SCHEMA, pack_control, routes, unpack
 from slackwater.engine.store import failpoints
 from tests.surface.helpers import at, run
@@ -36,12 +37,12 @@ class Watch:
 
     def __init__(self) -> None:
         self.plans: list[str] = []
-        self.found: list[list[dict[str, Any]]] = []
+        self.reports: list[list[TaskReport]] = []
         self.calls: list[tuple[Any, ...]] = []
         self.adaptive: list[str] = []
 
     def pairs(self, batch: int) -> list[tuple[int, int]]:
-        return sorted((d["level"], d["group"]) for d in self.found[batch] if d["level"])
+        return sorted((r.level, r.group) for r in self.reports[batch] if r.level)
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
     def running(frame: Any, *rest: Any) -> Any:
         seen.calls.append(rest)
-        seen.found.append(real(frame, *rest))
-        return seen.found[-1]
+        seen.reports.append(real(frame, *rest))
+        return seen.reports[-1]
 
     monkeypatch.setattr(DataFrame, "collect", collecting)
     monkeypatch.setattr(host, "run_job", running)
@@ -209,29 +210,29 @@ def test_a_second_attempt_of_a_task_counts_nothing_twice(
     run({"sums": result, "late": s.late}, tmp_path / "ck", end=False, options={"windowPlan": plan})
     batch, _inputs, splits, _ = watch.calls[-1]
 
-    def attempt(point: str | None) -> list[dict[str, Any]]:
+    def attempt(point: str | None) -> list[TaskReport]:
         failpoints.reset()
-        told = replace(batch, failpoints="" if point is None else f"{point}=raise")
+        failing = replace(batch, failpoints="" if point is None else f"{point}=raise")
         numbers = pa.record_batch([pa.array(range(max(splits) + 1), pa.int64())], names=["id"])
-        sent = rows(split_task(told, splits)(iter([numbers])))
-        found = []
-        for g, route in enumerate(routes(told.groups)):
+        sent = rows(split_task(failing, splits)(iter([numbers])))
+        reports = []
+        for g, route in enumerate(routes(failing.groups)):
             mine = [(route, pack_control("group", g)), *((r, b) for r, b in sent if r == route)]
             columns = [pa.array(c, f.type) for c, f in zip(zip(*mine), ARROW_SCHEMA, strict=True)]
             received = pa.record_batch(columns, schema=ARROW_SCHEMA)
-            found += [unpack(b)[1] for _, b in rows(group_task(told, 1)(iter([received])))]
-        return found
+            done = rows(group_task(failing, 1)(iter([received])))
+            reports += [TaskReport.from_json(unpack(b)[1]) for _, b in done]
+        return reports
 
     for point in ("task.run.after", "task.output.after"):
         with pytest.raises(failpoints.InjectedFailure):
             attempt(point)
     again = attempt(None)
-    assert counts(again) == counts(watch.found[-1])
-    late = next(d["progress"]["summaries"]["stream"]["late"] for d in again if "progress" in d)
-    assert late == {"ts": 1}
+    assert counts(again) == counts(watch.reports[-1])
+    assert progress_of(again).summaries["stream"].late == {"ts": 1}
     names = [
-        {r["name"] for op in d["operators"].values() for r in op["runs"]}
-        for d in (*again, *watch.found[-1])
+        {run.name for of in report.operators.values() for run in of.runs}
+        for report in (*again, *watch.reports[-1])
     ]
     assert len(set().union(*names)) > len(
         set().union(*names[: len(again)])
@@ -246,18 +247,18 @@ def rows(batches: Iterator[pa.RecordBatch]) -> list[tuple[int, bytes]]:
     ]
 
 
-def counts(found: list[dict[str, Any]]) -> Any:
-    """What descriptors count, by (level, group); file names differ between attempts."""
+def counts(reports: list[TaskReport]) -> Any:
+    """What reports count, by (level, group); file names differ between attempts."""
 
-    def plain(d: dict[str, Any]) -> Any:
+    def plain(report: TaskReport) -> Any:
         operators = {
-            op: {**{k: v for k, v in state.items() if k not in ("runs", "seconds")}, "rows": sum(r["rows"] for r in state["runs"])}
-            for op, state in d["operators"].items()
-        }  # fmt: skip
-        outputs = {n: sum(f["rows"] for f in files) for n, files in d["outputs"].items()}
-        return d["level"], d["group"], d.get("digest"), operators, outputs
+            id: (replace(of, runs=(), seconds=0.0), sum(run.rows for run in of.runs))
+            for id, of in report.operators.items()
+        }
+        outputs = {n: sum(f.rows for f in files) for n, files in report.outputs.items()}
+        return report.level, report.group, report.digest, operators, outputs
 
-    return sorted((plain(d) for d in found), key=str)
+    return sorted((plain(report) for report in reports), key=str)
 
 
 def test_the_reader_of_plans_sees_exchanges(spark: SparkSession):

@@ -199,8 +199,8 @@ def test_rows_count_in_the_batch_that_brings_them_alone(engine: Make) -> None:
     def past() -> Any:
         last = manifests.last(found.checkpoint)
         assert last is not None
-        (known,) = [s["recall"] for s in last.statistics.values() if "recall" in s]
-        return known["past"]
+        (known,) = [s.recall for s in last.statistics.values() if s.recall is not None]
+        return known.past
 
     for rows in batches(3, 4):
         found.batch(table(rows))

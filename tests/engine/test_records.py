@@ -56,9 +56,9 @@ def test_an_operator_tells_the_seconds_of_all_its_tasks(
     # From one reading to the next in each of three tasks.
     assert {op["seconds"] for op in q.records[-1]["operators"].values()} == {3 * 0.125}
     known = q.loop.last.statistics.values()
-    assert {round(s["seconds"], 6) for s in known} == {3 * 0.125}
+    assert {round(s.seconds, 6) for s in known} == {3 * 0.125}
     q.batch(table([(k, 6, 1) for k in range(20)]))
-    assert {round(s["seconds"], 6) for s in q.loop.last.statistics.values()} == {6 * 0.125}
+    assert {round(s.seconds, 6) for s in q.loop.last.statistics.values()} == {6 * 0.125}
     q.stop()
 
 

@@ -10,6 +10,7 @@ from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.window_plans import choice, settled
 from slackwater.engine.store.manifest import Manifest, Run
+from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
@@ -44,9 +45,9 @@ def plan_for(node: Aggregate, wanted: str = "auto") -> Plan:
     return build([Output("out", node)], ansi=True, zone="UTC", window_plan=wanted)
 
 
-def measured(plan: Plan, rows: int, partials: int, counted: str = "panes") -> dict[str, Any]:
+def measured(plan: Plan, rows: int, partials: int, counted: str = "panes") -> Statistics:
     (operator,) = plan.operators
-    return {operator.id: {"rows": rows, "partials": partials, "plan": counted}}
+    return {operator.id: OperatorStatistics(plan=counted, rows=rows, partials=partials)}
 
 
 @pytest.mark.spec("WQ-F96", "WQ-F108", "OO-F32")

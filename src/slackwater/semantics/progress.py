@@ -15,6 +15,7 @@ from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import END, START, aligned, shift
 from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.settings import Settings, guard_limit, resolve, resolve_source
 from slackwater.semantics.source_patterns import MAX_PATTERNS, advance_patterns
 from slackwater.semantics.summary import (
@@ -40,8 +41,10 @@ MAX_PARTITIONS = 10_000
 WHOLE = ""
 """Name of the one partition of a source that has none."""
 
+# States have slots: every task of a batch gets them pickled, and so without the names of their fields.
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     """What is known of one partition, on one time column.
 
@@ -61,7 +64,7 @@ class PartitionState:
     future: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ColumnState:
     """One time column of a source.
 
@@ -94,14 +97,13 @@ class ColumnState:
         return sum(p.future for p in self.partitions.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SourceState:
     """All that a source's progress depends on; durable between batches.
 
     ``since`` is the first clock reading, from which partitions that never spoke are idle.
     ``orders`` is the greatest order seen by partition. ``patterns`` is what punctuation says of the whole
-    source beyond its bounds, ``said`` what each partition said of itself. ``quality`` is by time column: the
-    ``slack`` in force (None: not known yet) and all that the next one depends on.
+    source beyond its bounds, ``said`` what each partition said of itself. ``quality`` is by time column.
     """
 
     columns: Mapping[str, ColumnState] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class SourceState:
     orders: Mapping[str, Order] = field(default_factory=dict)
     patterns: Patterns = ()
     said: Mapping[str, Patterns] = field(default_factory=dict)
-    quality: Mapping[str, Any] = field(default_factory=dict)
+    quality: Mapping[str, QualityState] = field(default_factory=dict)
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -121,7 +123,7 @@ class SourceState:
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
         json: dict[str, Any] = asdict(replace(self, patterns=(), said={}, quality={}))
-        json["quality"] = dict(self.quality)
+        json["quality"] = {column: known.to_json() for column, known in self.quality.items()}
         json["patterns"] = [p.to_json() for p in self.patterns]
         json["said"] = {name: [p.to_json() for p in ps] for name, ps in self.said.items()}
         return json
@@ -142,8 +144,13 @@ class SourceState:
             name: tuple(Pattern.from_json(p) for p in ps)
             for name, ps in json.get("said", {}).items()
         }
+        quality = {c: QualityState.from_json(q) for c, q in json.get("quality", {}).items()}
         parts = {"columns": columns, "orders": orders, "patterns": patterns, "said": said}
-        return cls(**{**json, **parts})
+        return cls(**{**json, **parts, "quality": quality})
+
+    def with_quality(self, column: str, known: QualityState) -> SourceState:
+        """The state with another one of a time column under a target."""
+        return replace(self, quality={**self.quality, column: known})
 
 
 def initial_state(source: Source) -> SourceState:
@@ -189,14 +196,15 @@ def advance(
     for s in settings:
         before = state.columns[s.column]
         partitions = dict(before.partitions)
-        slack = state.quality.get(s.column, {}).get("slack")
+        known = state.quality.get(s.column)
+        slack = None if known is None else known.slack
         judged = _judged(summary, s.column)
         if judged is not None:
             quality[s.column] = judged
         for name, part in summary.columns.get(s.column, {}).items():
             after_rows = _advance_partition(s, partitions.get(name), part, now, slack)
-            if judged is not None:
-                after_rows = replace(after_rows, bound=judged["bound"])
+            if judged is not None and judged.bound is not None:
+                after_rows = replace(after_rows, bound=judged.bound)
             partitions[name] = after_rows
         _check_count(source, len(partitions))
         after = replace(
@@ -226,10 +234,10 @@ def advance(
     )
 
 
-def _judged(summary: SourceSummary, column: str) -> dict[str, Any] | None:
-    """What a task that judges rows one by one found of a column."""
-    found = summary.quality.get(column)
-    return None if found is None or found.judged is None else dict(found.judged)
+def _judged(summary: SourceSummary, column: str) -> QualityState | None:
+    """The state that a task which judges rows one by one leaves of a column."""
+    gathered = summary.quality.get(column)
+    return None if gathered is None else gathered.judged
 
 
 def raised(state: SourceState, bounds: Mapping[str, int]) -> SourceState:

@@ -18,6 +18,7 @@ from slackwater.engine.plan.reading import (
     described,
     unknown,
 )
+from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.model.node import Source
 from slackwater.model.render import render
 from slackwater.semantics.state_bounds import freed_by
@@ -36,7 +37,7 @@ def explain_plan(
     inputs: Sequence[Input],
     *,
     extended: bool = False,
-    statistics: Mapping[str, Mapping[str, Any]] | None = None,
+    statistics: Statistics | None = None,
 ) -> str:
     """The plan as text, with what a running query has measured."""
     lines = ["== Query =="]
@@ -52,7 +53,8 @@ def explain_plan(
         for path in plan.paths_from(source.name):
             lines.extend("  " + line for line in _path(plan, path, reading.by_columns))
     for operator in sorted(plan.operators, key=lambda op: op.level):
-        kind, known = kind_of(operator), (statistics or {}).get(operator.id, {})
+        kind = kind_of(operator)
+        known = (statistics or {}).get(operator.id, OperatorStatistics())
         lines.append(f"level {operator.level}, {operator.id}: {kind.described(operator, known)}")
         lines.append(f"  state: {freed_by(operator.node)}")
         lines.extend(f"  {line}" for line in kind.details(plan, operator, known))

@@ -12,6 +12,7 @@ from slackwater.semantics.quality.delays import histogram
 from slackwater.semantics.quality.join_kept import KeptSlack, lost
 from slackwater.semantics.quality.join_slack import RecallTarget, modelled_slack
 from slackwater.semantics.quality.recall import StreamDelays
+from slackwater.semantics.quality.recall_state import RecallState
 
 WINDOWS = (40, 60)
 TARGET = RecallTarget(0.95, 600, 10, 1, "equal", "immediate")
@@ -54,7 +55,8 @@ def test_a_lack_asks_for_more_until_it_is_made_good() -> None:
         state.adapt(steady(), 2, tick * 10)
         assert state.needed is not None
         needed.append(state.needed)
-        state = KeptSlack.from_json(TARGET, json.loads(json.dumps(state.to_json())))
+        kept = RecallState.from_json(json.loads(json.dumps(state.kept.to_json())))
+        state = KeptSlack.resumed(TARGET, kept)
     assert set(needed[:98]) == {0.95}
     assert needed[108] == pytest.approx((0.95 * 60 - 40 + (10 * 0.2 + 30 * 0.01)) / 20)
     # The time that is looked at is two thirds of a period; after that the lack is of the past.

@@ -14,6 +14,7 @@ from slackwater.engine.driver.job import run_job
 from slackwater.engine.lowlevel.inputs import Input
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.store import log_checks, spark_log
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.manifest import Manifest
@@ -45,8 +46,8 @@ class Host(Protocol):
         inputs: Sequence[Input],
         splits: dict[int, dict[str, list[Split]]],
         has_rows: bool,
-    ) -> list[dict[str, Any]]:
-        """Run the tasks of a batch; the descriptors of its group tasks, exactly one per group and level.
+    ) -> list[TaskReport]:
+        """Run the tasks of a batch; the reports of its group tasks, exactly one per group and level.
 
         ``frame`` is what the host called the loop with.
         """
@@ -75,5 +76,5 @@ class SparkHost:
         inputs: Sequence[Input],
         splits: dict[int, dict[str, list[Split]]],
         has_rows: bool,
-    ) -> list[dict[str, Any]]:
+    ) -> list[TaskReport]:
         return run_job(frame, batch, inputs, splits, has_rows)

@@ -143,8 +143,7 @@ def worth_running(
         return False
     if intent.final or batch.flush or owes(query.plan, batch.ledgers):
         return True
-    progress = new_progress(batch, [])
-    return bool(progress["bounds"] != batch.bounds)
+    return new_progress(batch, []).bounds != batch.bounds
 
 
 def _backlog(query: Query, files: dict[int, list[str]]) -> tuple[str, ...]:

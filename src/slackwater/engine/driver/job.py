@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slackwater.engine.driver.row_step import row_step
 from slackwater.engine.lowlevel.fused import Fused
@@ -14,6 +14,7 @@ from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import partial_task, row_task, split_task
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.paths.task_errors import task_errors
 from slackwater.engine.paths.wire import pack_control, routes, spark_schema, unpack
 from slackwater.engine.plan.reading import (
@@ -43,8 +44,8 @@ def run_job(
     inputs: Sequence[Input],
     splits: dict[int, dict[str, list[Split]]],
     has_rows: bool,
-) -> list[dict[str, Any]]:
-    """Run a batch and return the descriptors of its group tasks, exactly one per group and level."""
+) -> list[TaskReport]:
+    """Run a batch and return the reports of its tasks, exactly one per group and level."""
     spark = frame.sparkSession
     # Adaptive execution would drop the group tasks when no row survives, and reroute the others.
     spark.conf.set("spark.sql.adaptive.enabled", "false")
@@ -62,9 +63,10 @@ def run_job(
                 if path.blocked_by is not None:
                     current = row_step(current, batch, path)
     with task_errors():
-        found = [unpack(bytes(row.blob))[1] for row in current.collect()]
-    check_descriptors(batch, found)
-    return found
+        bodies = [unpack(bytes(row.blob))[1] for row in current.collect()]
+    reports = [TaskReport.from_json(body) for body in bodies]
+    check_reports(batch, reports)
+    return reports
 
 
 def _low_level(
@@ -133,9 +135,9 @@ def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
     return found
 
 
-def check_descriptors(batch: Batch, found: list[dict[str, Any]]) -> None:
+def check_reports(batch: Batch, reports: list[TaskReport]) -> None:
     """Refuse a batch in which a group did not answer, or in which two computed different bounds."""
-    seen = sorted((d["level"], d["group"]) for d in found if d["level"] > 0)
+    seen = sorted((r.level, r.group) for r in reports if r.level > 0)
     wanted = [(level, g) for level in range(1, batch.plan.top + 1) for g in range(batch.groups)]
     if seen != wanted:
         raise ExecutionError(
@@ -144,7 +146,7 @@ def check_descriptors(batch: Batch, found: list[dict[str, Any]]) -> None:
             "(level, group) pairs was expected",
             hint="report this; nothing of the batch was committed",
         )
-    digests = {d["digest"] for d in found if d["level"] > 0}
+    digests = {r.digest for r in reports if r.level > 0}
     if len(digests) != 1:
         raise ExecutionError(
             "PROGRESS_DISAGREES",

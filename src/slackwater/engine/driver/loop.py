@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,12 @@ from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.paths.batch import Batch, Settings
-from slackwater.engine.plan.placing import decisions, measured
+from slackwater.engine.paths.reports import Progress, TaskReport, progress_of
+from slackwater.engine.plan.placing import decisions
 from slackwater.engine.plan.plan import Plan
-from slackwater.engine.plan.window_plans import gathered
 from slackwater.engine.progress.quality import adapted
 from slackwater.engine.progress.recall import recall_adapted
+from slackwater.engine.progress.statistics import gathered, measured
 from slackwater.engine.progress.step import bounds_of, held_bounds
 from slackwater.engine.store import failpoints, history
 from slackwater.engine.store import manifest as manifests
@@ -50,7 +51,6 @@ from slackwater.engine.store.runs import regroup
 from slackwater.model.time import written
 from slackwater.semantics.bounds import END
 from slackwater.semantics.lateness import late_row_error
-from slackwater.semantics.progress import SourceState
 from slackwater.semantics.slack.routes import Decision
 from slackwater.sinks.base import Sink
 
@@ -149,12 +149,12 @@ class Loop:
         planned = monotonic()
         # Where rows should wait next is worked out while the job runs.
         decided = self._planner.submit(decisions, self.query.plan, base)
-        found = self.query.host.run_job(frame, batch, self.query.inputs, splits, has_rows)
+        reports = self.query.host.run_job(frame, batch, self.query.inputs, splits, has_rows)
         failpoints.hit("job.after")
         finished = monotonic()
-        result = self._manifest(intent, batch, base, found, decided.result())
+        result = self._manifest(intent, batch, base, reports, decided.result())
         times = {"plan": planned - started, "job": finished - planned}
-        result.progress = progress_record(self.query, batch, result, found, times)
+        result.progress = progress_record(self.query, batch, result, reports, times)
         self._sync()
         manifests.commit(self.checkpoint, result)
         committed = monotonic()
@@ -212,7 +212,7 @@ class Loop:
         known = {s.name for s in self.query.plan.sources}
         return bounds_of(
             self.query.plan,
-            {n: SourceState.from_json(s).bounds for n, s in base.sources.items() if n in known},
+            {n: state.bounds for n, state in base.sources.items() if n in known},
             base.holds,
         )
 
@@ -234,41 +234,41 @@ class Loop:
         intent: Intent,
         batch: Batch,
         base: Manifest | None,
-        found: list[dict[str, Any]],
+        reports: list[TaskReport],
         decided: dict[str, Decision],
     ) -> Manifest:
-        progress = next(d["progress"] for d in found if "progress" in d)
+        progress = progress_of(reports)
         self._check_late(progress)
         runs: dict[str, list[list[Run]]] = {
             op.id: [[] for _ in range(intent.groups)] for op in self.query.plan.operators
         }
         outputs: dict[str, list[OutputFile]] = {n: [] for n in self.query.sinks}
         ledgers: dict[str, list[Any]] = {}
-        held: dict[str, list[list[int]]] = {}
+        held: dict[str, list[Sequence[int]]] = {}
         tables: dict[str, list[Run]] = {}
-        for d in found:
-            for op, state in d["operators"].items():
-                if "ledger" in state:
-                    ledgers.setdefault(op, [None] * intent.groups)[d["group"]] = state["ledger"]
-                    held.setdefault(op, []).append(state["hold"])
-                if d["group"] == 0:  # all groups say the same of them
-                    tables[op] = [Run.from_json(r) for r in state.get("tables", ())]
-                runs[op][d["group"]] = [Run.from_json(r) for r in state["runs"]]
-            for name, items in d["outputs"].items():
-                outputs[name].extend(OutputFile(**f) for f in items)
+        for report in reports:
+            for op, of in report.operators.items():
+                if of.ledger is not None:
+                    ledgers.setdefault(op, [None] * intent.groups)[report.group] = of.ledger
+                    held.setdefault(op, []).append(of.hold)
+                if report.group == 0:  # all groups say the same of them
+                    tables[op] = list(of.tables or ())
+                runs[op][report.group] = list(of.runs)
+            for name, files in report.outputs.items():
+                outputs[name].extend(files)
         holds = holds_of(batch, held)
-        bounds = held_bounds(self.query.plan, progress, holds) if holds else progress["bounds"]
+        bounds = held_bounds(self.query.plan, progress, holds) if holds else progress.bounds
         ended = all(
-            v >= END for s in self.query.plan.sources for v in progress["bounds"][s.name].values()
+            v >= END for s in self.query.plan.sources for v in progress.bounds[s.name].values()
         )
         sources = adapted(self.query.plan, batch.states, progress)
-        sources, recalls = recall_adapted(self.query.plan, base, sources, progress["bounds"], found)
+        sources, recalls = recall_adapted(self.query.plan, base, sources, progress.bounds, reports)
         stored = {op: [*groups, tables.get(op, [])] for op, groups in runs.items()}
-        statistics = gathered(self.query.plan, base, found, progress["summaries"], stored)
-        for op, known in recalls.items():
-            statistics[op]["recall"] = known
-        for op, known in measured(self.query.plan, base, decided, found, bounds).items():
-            statistics[op]["waiting"] = known
+        statistics = gathered(self.query.plan, base, reports, progress.summaries, stored)
+        for op, recall in recalls.items():
+            statistics[op] = replace(statistics[op], recall=recall)
+        for op, waiting in measured(self.query.plan, base, decided, reports, bounds).items():
+            statistics[op] = replace(statistics[op], waiting=waiting)
         return Manifest(
             batch=intent.batch,
             epoch=intent.epoch,
@@ -288,15 +288,15 @@ class Loop:
             description=list(self.checkpoint.description or ()),
             ledgers=ledgers,
             holds={op: list(h) for op, h in holds.items()},
-            tables={op: found for op, found in tables.items() if found},
+            tables={op: live for op, live in tables.items() if live},
             statistics=statistics,
         )
 
-    def _check_late(self, progress: dict[str, Any]) -> None:
+    def _check_late(self, progress: Progress) -> None:
         for source in self.query.plan.sources:
-            late = progress["summaries"][source.name].get("late", {})
+            late = progress.summaries[source.name].late
             if source.late == "raise" and any(late.values()):
-                column, row = json.loads(progress["sample"] or '["?", {}]')
+                column, row = json.loads(progress.sample or '["?", {}]')
                 bound = (self.last.bounds if self.last else {}).get(source.name, {}).get(column)
                 shown = next((written(t, bound) for t in source.times if t.name == column), bound)
                 raise late_row_error(source.name, column, row, shown)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
 from slackwater.engine.operators.registry import kind_of
+from slackwater.engine.paths.reports import TaskReport, progress_of, reports_of
 from slackwater.engine.progress.record import quality_record
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Source
 from slackwater.model.time import TimeColumn, iso
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.progress import ColumnState, SourceState
+from slackwater.semantics.summary import SourceSummary
 
 if TYPE_CHECKING:
     from slackwater.engine.driver.loop import Query
@@ -26,20 +29,20 @@ def progress_record(
     query: Query,
     batch: Batch,
     done: Manifest,
-    found: list[dict[str, Any]],
+    reports: list[TaskReport],
     times: dict[str, float],
 ) -> dict[str, Any]:
     """All that is known of a batch when it commits."""
     plan = query.plan
-    summaries = next(d["progress"]["summaries"] for d in found if "progress" in d)
+    summaries = progress_of(reports).summaries
     streams = {
         s.name: {
-            **_stream(s, SourceState.from_json(done.sources[s.name]), summaries[s.name]),
-            **quality_record(plan, s, done.sources[s.name].get("quality", {})),
+            **_stream(s, done.sources[s.name], summaries[s.name]),
+            **quality_record(plan, s, done.sources[s.name].quality),
         }
         for s in plan.sources
     }
-    operators = {op.id: _operator(query, op.id, done, found) for op in plan.operators}
+    operators = {op.id: _operator(query, op.id, done, reports) for op in plan.operators}
     outputs = {
         name: {
             "rows": sum(f.rows for f in done.outputs.get(name, [])),
@@ -78,12 +81,11 @@ def progress_record(
     }
 
 
-def _stream(source: Source, state: SourceState, summary: dict[str, Any]) -> dict[str, Any]:
-    late = summary.get("late", {})
+def _stream(source: Source, state: SourceState, summary: SourceSummary) -> dict[str, Any]:
     return {
-        "numInputRows": summary.get("rows", 0),
+        "numInputRows": summary.rows,
         "totalRows": state.rows,
-        "late": {c: late.get(c, 0) for c in state.columns},
+        "late": {c: summary.late.get(c, 0) for c in state.columns},
         "totalLate": {c: s.late for c, s in state.columns.items()},
         "nullTime": {c: s.null_time for c, s in state.columns.items()},
         "future": {c: s.future for c, s in state.columns.items()},
@@ -130,35 +132,35 @@ def show(time: TimeColumn, ticks: int | None, zone: str) -> str | int | None:
     return iso(instant_of(ticks, zone) if time.is_local else ticks)
 
 
-def _reduction(known: dict[str, Any]) -> float | None:
+def _reduction(known: OperatorStatistics) -> float | None:
     """Rows per partial aggregate since the query began; None where it is not measured yet."""
-    return round(known["rows"] / known["partials"], 3) if known.get("partials") else None
+    return round(known.rows / known.partials, 3) if known.partials else None
 
 
-def _operator(query: Query, id: str, done: Manifest, found: list[dict[str, Any]]) -> dict[str, Any]:
+def _operator(query: Query, id: str, done: Manifest, reports: list[TaskReport]) -> dict[str, Any]:
     operator = query.plan.operator(id)
     assert operator is not None
-    states = [d["operators"][id] for d in found if id in d["operators"]]
+    mine, known = reports_of(reports, id), done.statistics[id]
     runs = {r.name: r for g in [*done.runs.get(id, []), done.tables.get(id, [])] for r in g}
     bounds = done.bounds.get(id, {})
     return {
         "kind": type(operator.node).__name__,
         "plan": operator.spec.plan if operator.spec is not None else None,
-        "rowsPerPartial": _reduction(done.statistics[id]),
-        "rowsIn": sum(s["in"] for s in states),
-        "rowsOut": sum(s["out"] for s in states),
-        "seconds": round(sum(s.get("seconds", 0.0) for s in states), 6),
-        "late": sum(s["late"] for s in states),
-        "compacted": sum(s["compacted"] for s in states),
+        "rowsPerPartial": _reduction(known),
+        "rowsIn": sum(r.rows_in for r in mine),
+        "rowsOut": sum(r.rows_out for r in mine),
+        "seconds": round(sum(r.seconds for r in mine), 6),
+        "late": sum(r.late for r in mine),
+        "compacted": sum(r.compacted for r in mine),
         "state": {
             "rows": sum(r.rows for r in runs.values()),
             "bytes": sum(r.bytes for r in runs.values()),
             "runs": len(runs),
-            "peakRows": done.statistics[id]["peakRows"],
-            "peakBytes": done.statistics[id]["peakBytes"],
+            "peakRows": known.peak_rows,
+            "peakBytes": known.peak_bytes,
         },
         "bounds": {
             t.name: show(t, bounds.get(t.name), query.plan.zone) for t in operator.node.times
         },
-        **kind_of(operator).figures(operator, states, list(runs.values()), done.statistics[id]),
+        **kind_of(operator).figures(operator, mine, list(runs.values()), known),
     }

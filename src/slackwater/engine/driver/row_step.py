@@ -7,7 +7,7 @@ is packed again on its way to the consumer. No shuffle is added; other blobs pas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from slackwater.engine.analysis.analyse import struct_of
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
+from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.paths.wire import pack_control, routes, spark_schema, to_batches, unpack
 from slackwater.engine.plan.plan import Path
 from slackwater.kernels.types import arrow_schema, cast_table
@@ -102,9 +103,8 @@ def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
         delivery.finish()
         messages = list(delivery.messages)
         if delivery.files:
-            outputs = {n: [asdict(f) for f in files] for n, files in delivery.files.items()}
-            descriptor = {"level": 0, "group": -1, "operators": {}, "outputs": outputs}
-            messages.append((routes(batch.groups)[0], pack_control("descriptor", descriptor)))
+            report = TaskReport.of_files(delivery.files)
+            messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
         yield from to_batches(messages)
 
     return run

@@ -6,7 +6,7 @@ sends chunks, runs of its rows in order of arrival with their extreme times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slackwater.model.node import Source
 from slackwater.semantics.lateness import Verdicts
+from slackwater.semantics.progress import SourceState
 from slackwater.semantics.settings import Settings
 from slackwater.semantics.summary import Chunk, Order, PartitionSummary, SourceSummary
 
@@ -29,7 +30,7 @@ def arrival_summaries(
     codes: NDArray[np.int64],
     names: Sequence[str],
     judged: Sequence[Verdicts],
-    state: Mapping[str, Any],
+    state: SourceState | None,
 ) -> SourceSummary:
     """The parts of the summary that need order: delay, tail, rest_hi, violations, greatest order."""
     if not source.order or table.num_rows == 0:
@@ -41,7 +42,7 @@ def arrival_summaries(
     columns: dict[str, dict[str, PartitionSummary]] = {s.column: {} for s in settings}
     orders: dict[str, Order] = {}
     violations = 0
-    before = {p: tuple(o) for p, o in state.get("orders", {}).items()}
+    before = {} if state is None else state.orders
     for low, high in zip(starts, ends, strict=True):
         rows = ranked[low:high]
         name = names[int(codes[rows[0]])]

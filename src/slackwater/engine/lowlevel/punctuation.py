@@ -54,8 +54,8 @@ class Punctuation:
         self.batch = batch
         self.source = source
         self.settings = [s for s in settings if s.patterns]
-        state = batch.states.get(source.name, {})
-        self.in_force = tuple(Pattern.from_json(p) for p in state.get("patterns", ()))
+        state = batch.states.get(source.name)
+        self.in_force: Patterns = () if state is None else state.patterns
 
     def broken(self, table: pa.Table, column: str) -> tuple[Mask, Ints] | None:
         """Which rows match a pattern in force, and the bound on ``column`` that it sets, as `judge_column` asks."""

@@ -20,7 +20,7 @@ from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, Rows
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.needs import Late
-from slackwater.semantics.quality.statistics import Bag, merged_bags
+from slackwater.semantics.quality.statistics import Bag, StreamStatistics, merged_bags
 from slackwater.semantics.quality.strict import Feed
 from slackwater.semantics.settings import Settings
 from slackwater.semantics.window_ids import closed_by
@@ -70,12 +70,11 @@ class QualityRows:
     def _known(self, setting: Settings, names: Sequence[str]) -> tuple[int, list[list[int]]]:
         """The width of bins, and by partition the newest times after earlier batches."""
         assert setting.target is not None
-        state = self.batch.states.get(self.source.name, {}).get("quality", {})
-        known = state.get(setting.column, {}).get("adaptation", {})
-        granularity = setting.target.granularity
-        if known:
-            granularity = known["statistics"]["window"]["granularity"]
-        return granularity, [known.get("edges", {}).get(name, []) for name in names]
+        known = self.batch.quality(self.source.name, setting.column)
+        if known is None or known.adaptation is None:
+            return setting.target.granularity, [[] for _ in names]
+        granularity = StreamStatistics.granularity_in(known.adaptation.statistics)
+        return granularity, [known.adaptation.edges.get(name, []) for name in names]
 
     def _rows(
         self,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from slackwater.engine.lowlevel.quality_rows import QualityRows
 from slackwater.engine.lowlevel.strict_rows import StrictRows, in_order
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
+from slackwater.engine.paths.reports import SourceReport
 from slackwater.engine.paths.wire import Message, pack_control, routes
 from slackwater.engine.plan.plan import Path
 from slackwater.model.names import PASS
@@ -168,7 +168,7 @@ class SourceTask:
             found = self._columns(table, data, codes, names, setting, verdict)
             columns[setting.column] = said.added(setting, found)
         arrival = arrival_summaries(self.source, self.settings, table, data, codes, names, judged,
-                                    self.batch.states.get(self.source.name, {}))  # fmt: skip
+                                    self.batch.states.get(self.source.name))  # fmt: skip
         for column, partitions in arrival.columns.items():
             for name, part in partitions.items():
                 base = columns[column][name]
@@ -306,10 +306,9 @@ class SourceTask:
             total += np.maximum(linear, self.punctuation.missed(node, moved, table, ticks))
         return total
 
-    def summary(self) -> dict[str, Any]:
+    def report(self) -> SourceReport:
         """What every group task must know of this source."""
-        whole = merge(self.summaries, self.settings)
-        return {"source": self.source.name, "summary": whole.to_json(), "sample": self.sample}
+        return SourceReport(self.source.name, merge(self.summaries, self.settings), self.sample)
 
 
 def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:
@@ -331,5 +330,5 @@ def instants_of(local: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
 
 def broadcast_summaries(batch: Batch, tasks: Iterable[SourceTask]) -> list[Message]:
     """The summaries of a task, addressed to every group of level 1."""
-    blobs = [pack_control("summary", t.summary()) for t in tasks]
+    blobs = [pack_control("summary", t.report().to_json()) for t in tasks]
     return [(route, blob) for blob in blobs for route in routes(batch.groups)]

@@ -55,15 +55,15 @@ class StrictRows:
         """The bound that each row was judged by; rows are in order of arrival."""
         assert self.setting is not None
         column = self.setting.column
-        known = self.batch.states.get(self.source.name, {}).get("quality", {}).get(column, {})
-        found = adaptation(self.batch.plan, self.source, self.setting, known)
+        known = self.batch.quality(self.source.name, column)
+        adapting = adaptation(self.batch.plan, self.source, self.setting, known)
         feeds = [feed(self.batch, r, table, usable, ready) for r in self.readers]
         bound = self.batch.bound(self.source.name, column)
-        judged = judge(found, ticks[usable], feeds, bound)
+        judged = judge(adapting, ticks[usable], feeds, bound)
         bounds = np.full(len(ticks), START)
         bounds[usable] = judged.bounds
         self.bounds = bounds
-        self.found = {column: Gathered(judged=durable(found, judged.bound))}
+        self.found = {column: Gathered(judged=durable(adapting, judged.bound))}
         return bounds
 
     def floored(self, path: Path, table: pa.Table) -> tuple[Path, pa.Table]:

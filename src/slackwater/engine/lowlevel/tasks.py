@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +14,7 @@ from slackwater.engine.lowlevel.splits import Split, scan_fused, scan_rows
 from slackwater.engine.operators.low_table import LowDelivery
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
+from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.reading import (
@@ -160,11 +160,8 @@ def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> l
     """Summaries to all groups, and this task's own files to group 0."""
     messages = broadcast_summaries(batch, tasks)
     if delivery.files:
-        outputs: dict[str, Any] = {
-            n: [asdict(f) for f in files] for n, files in delivery.files.items()
-        }
-        descriptor = {"level": 0, "group": -1, "operators": {}, "outputs": outputs}
-        messages.append((routes(batch.groups)[0], pack_control("descriptor", descriptor)))
+        report = TaskReport.of_files(delivery.files)
+        messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
     return messages
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from slackwater.engine.operators.program import MAIN, Arrival, Part, Program, State, StateStep
 from slackwater.engine.operators.results import present
+from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import adaptive
 from slackwater.kernels.windows import partials_step as aggregate
@@ -71,9 +72,9 @@ class AdaptiveProgram(Program):
         if done.all_eager:
             keep[EAGER] = done.eager
             rewritten.add(EAGER)
-        measured = {"partials": done.complete, "groups": dict(done.groups)}
+        figures = Figures(partials=done.complete, groups=dict(done.groups))
         return StateStep(
-            present(self.node, done.output), keep, done.late, measured, frozenset(rewritten)
+            present(self.node, done.output), keep, done.late, figures, frozenset(rewritten)
         )
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:

@@ -17,6 +17,7 @@ from slackwater.engine.operators.program import (
     StateStep,
 )
 from slackwater.engine.operators.results import present
+from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.aggregates.partials import of_no_rows
 from slackwater.kernels.buckets import bucket_of
@@ -54,8 +55,8 @@ class AggregateProgram(Program):
         output = done.output
         if self.node.emit_empty and self.owns_all:
             output = with_empty(output, self.spec, closed, close_to)
-        measured = {"partials": done.complete}
-        return StateStep(present(self.node, output), done.keep, done.dropped_rows, measured)
+        figures = Figures(partials=done.complete)
+        return StateStep(present(self.node, output), done.keep, done.dropped_rows, figures)
 
     def _last_pane(self, close_to: int) -> int:
         if close_to >= END:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.engine.operators.join import JoinProgram
 from slackwater.engine.operators.program import MAIN, Arrival, GroupContext, Part, State, StateStep
+from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.manifest import Run
@@ -68,7 +68,7 @@ class BoundedJoinProgram(JoinProgram):
             [],
             {},
             late,
-            {"join": asdict(done.stats)},
+            Figures(join=done.stats),
             ledger=done.ledger.to_json(),
             hold=done.held,
             runs=self._written(done),

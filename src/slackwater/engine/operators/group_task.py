@@ -6,11 +6,8 @@ function; higher levels get the bounds from the level below and check that all s
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -21,6 +18,14 @@ from slackwater.engine.operators.program import Arrival, GroupContext
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
+from slackwater.engine.paths.reports import (
+    Bounds,
+    OperatorReport,
+    Progress,
+    SourceReport,
+    TableReport,
+    TaskReport,
+)
 from slackwater.engine.paths.wire import (
     Message,
     from_batches,
@@ -52,11 +57,12 @@ class _Inbox:
     def __init__(self, batches: Iterable[pa.RecordBatch]):
         self.tables: dict[int, list[pa.Table]] = {}
         self.group = -1
-        self.summaries: list[Any] = []
-        self.progress: list[Any] = []
-        self.descriptors: list[Any] = []
+        self.summaries: list[SourceReport] = []
+        self.progress: dict[str, Progress] = {}
+        self.progress_count = 0
+        self.descriptors: list[TaskReport] = []
         self.holds: dict[str, list[list[int]]] = {}
-        self.low: dict[str, list[Any]] = {}
+        self.low: dict[str, list[TableReport]] = {}
         # Patterns by node, in force when the batch began, and after it.
         self.before: dict[str, Patterns] = {}
         self.after: dict[str, Patterns] = {}
@@ -68,15 +74,18 @@ class _Inbox:
             elif key == "group":
                 self.group = body
             elif key == "summary":
-                self.summaries.append(body)
+                self.summaries.append(SourceReport.from_json(body))
             elif key == "progress":
-                self.progress.append(body)
+                # All senders agree, as a rule: one of them is read.
+                self.progress_count += 1
+                if body["digest"] not in self.progress:
+                    self.progress[body["digest"]] = Progress.from_json(body)
             elif key == "table":
-                self.low.setdefault(body[0], []).append(body[1])
+                self.low.setdefault(body[0], []).append(TableReport.from_json(body[1]))
             elif key == "hold":
                 self.holds.setdefault(body[0], []).append(body[1])
             elif key == "descriptor":
-                self.descriptors.append(body)
+                self.descriptors.append(TaskReport.from_json(body))
             else:
                 raise ExecutionError(
                     "UNKNOWN_MESSAGE",
@@ -96,14 +105,14 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
         )
     progress = _progress(batch, level, inbox)
     inbox.before = patterns_of(batch.plan, batch.states, batch.bounds)
-    inbox.after = patterns_of(batch.plan, progress["states"], progress["bounds"])
-    inbox.held = progress.get("holds", batch.holds)
+    inbox.after = patterns_of(batch.plan, progress.states, progress.bounds)
+    inbox.held = batch.holds if progress.holds is None else progress.holds
     delivery = Delivery(batch, f"l{level}g{inbox.group}")
-    states: dict[str, Any] = {}
+    reports: dict[str, OperatorReport] = {}
     for operator in batch.plan.at(level):
         began = monotonic()
-        done = _advance(batch, operator, inbox, progress["bounds"], delivery)
-        states[operator.id] = {**done, "seconds": round(monotonic() - began, 6)}
+        done = _advance(batch, operator, inbox, progress.bounds, delivery)
+        reports[operator.id] = replace(done, seconds=round(monotonic() - began, 6))
     # Rows on their way to a higher level pass through.
     forward = [
         (path.id, table)
@@ -112,54 +121,52 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
         for table in inbox.tables.get(path.id, [])
     ]
     delivery.finish()
-    descriptor = {
-        "level": level,
-        "group": inbox.group,
-        "digest": progress["digest"],
-        "operators": states,
-        "outputs": {n: [asdict(f) for f in files] for n, files in delivery.files.items()},
-    }
-    if inbox.group == 0 and level == 1:
-        descriptor["progress"] = progress
+    report = TaskReport(
+        level,
+        inbox.group,
+        reports,
+        delivery.files,
+        progress.digest,
+        progress if inbox.group == 0 and level == 1 else None,
+    )
     if level == batch.plan.top:
-        for item in (*inbox.descriptors, descriptor):
-            yield 0, pack_control("descriptor", item)
+        for item in (*inbox.descriptors, report):
+            yield 0, pack_control("descriptor", item.to_json())
         yield from delivery.messages  # rows for steps that Spark evaluates
         return
     targets = routes(batch.groups)
+    sent_progress = pack_control("progress", progress.to_json())
     for g in range(batch.groups):
-        yield targets[g], pack_control("progress", progress)
-        for id, state in states.items():
-            if "hold" in state:
-                yield targets[g], pack_control("hold", [id, state["hold"]])
-    for item in (*inbox.descriptors, descriptor):
-        yield targets[0], pack_control("descriptor", item)
+        yield targets[g], sent_progress
+        for id, done in reports.items():
+            if done.ledger is not None:
+                yield targets[g], pack_control("hold", [id, list(done.hold)])
+    for item in (*inbox.descriptors, report):
+        yield targets[0], pack_control("descriptor", item.to_json())
     yield from delivery.messages
     for path_id, table in forward:
         for blob in pack(path_id, table):
             yield targets[inbox.group], blob
 
 
-def _progress(batch: Batch, level: int, inbox: _Inbox) -> dict[str, Any]:
+def _progress(batch: Batch, level: int, inbox: _Inbox) -> Progress:
     if level == 1:
         # Tasks may arrive in any order; the merge does not depend on it.
-        found = new_progress(batch, inbox.summaries)
-        text = json.dumps(found, sort_keys=True)
-        return {**found, "digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
-    digests = {p["digest"] for p in inbox.progress}
-    if len(digests) != 1 or len(inbox.progress) != batch.groups:
+        return new_progress(batch, inbox.summaries).signed
+    if len(inbox.progress) != 1 or inbox.progress_count != batch.groups:
         raise ExecutionError(
             "PROGRESS_DISAGREES",
-            f"level {level} got {len(inbox.progress)} progress messages with {len(digests)} meanings "
-            f"from {batch.groups} tasks",
+            f"level {level} got {inbox.progress_count} progress messages with {len(inbox.progress)} "
+            f"meanings from {batch.groups} tasks",
             hint="report this: the same batch must give the same bounds in every task",
         )
-    first: dict[str, Any] = inbox.progress[0]
+    (agreed,) = inbox.progress.values()
     if not inbox.holds:
-        return first
+        return agreed
     fresh = holds_of(batch, inbox.holds)
-    holds = {**first.get("holds", batch.holds), **{op: list(fresh[op]) for op in inbox.holds}}
-    return {**first, "holds": holds, "bounds": held_bounds(batch.plan, first, holds)}
+    before = batch.holds if agreed.holds is None else agreed.holds
+    holds = {**before, **{op: fresh[op] for op in inbox.holds}}
+    return replace(agreed, holds=holds, bounds=held_bounds(batch.plan, agreed, holds))
 
 
 def _level_of_consumer(batch: Batch, consumer: str) -> int:
@@ -171,9 +178,9 @@ def _advance(
     batch: Batch,
     operator: Operator,
     inbox: _Inbox,
-    bounds: dict[str, dict[str, int]],
+    bounds: Bounds,
     delivery: Delivery,
-) -> dict[str, Any]:
+) -> OperatorReport:
     """Run one operator on its group: kernel, state, and results on their paths."""
     sent: dict[str, int] = {}
 
@@ -190,22 +197,21 @@ def _advance(
     for producer, table in step.results(operator.id):
         emit(producer, table)
     kept = state.after(step)
-    return {
-        "runs": [asdict(r) for r in kept.runs],
-        "in": sum(t.num_rows for a in inputs for t in a.tables),
-        "out": sum(sent.values()),
-        "late": step.late,
-        "compacted": kept.merged,
-        **({"readers": sent} if step.readers else {}),
-        **({"statistics": dict(step.statistics)} if step.statistics else {}),
-        **({"ledger": step.ledger, "hold": list(step.hold)} if step.ledger is not None else {}),
-        **({"tables": [asdict(r) for r in step.low_tables]} if step.low_tables is not None else {}),
-    }
+    return OperatorReport(
+        kept.runs,
+        sum(t.num_rows for a in inputs for t in a.tables),
+        sum(sent.values()),
+        step.late,
+        kept.merged,
+        readers=sent if step.readers else {},
+        figures=step.figures,
+        ledger=step.ledger,
+        hold=step.hold,
+        tables=step.low_tables,
+    )
 
 
-def _arrivals(
-    batch: Batch, operator: Operator, inbox: _Inbox, bounds: dict[str, dict[str, int]]
-) -> list[Arrival]:
+def _arrivals(batch: Batch, operator: Operator, inbox: _Inbox, bounds: Bounds) -> list[Arrival]:
     """What each input of an operator got, and how its bound moves."""
     arrivals = []
     paths = list(batch.plan.paths_to(operator.id))

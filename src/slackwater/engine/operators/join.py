@@ -16,6 +16,7 @@ from slackwater.engine.operators.program import (
     StateStep,
 )
 from slackwater.engine.paths.join import InputRows
+from slackwater.engine.paths.reports import Figures
 from slackwater.engine.paths.steps import relation, renamed
 from slackwater.engine.plan.operators.join import finishing
 from slackwater.engine.plan.plan import Operator
@@ -92,7 +93,7 @@ class JoinProgram(Program):
         kept = done.finish()
         keep = {str(i): self.rows[i].narrowed(table) for i, table in enumerate(kept.keep)}
         keep.update({f"{i}{MATCHED}": kept.matched[i] for i in self.outer})
-        return StateStep([], keep, late, self.late_results.told)
+        return StateStep([], keep, late, Figures(recall=self.late_results.intervals))
 
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""

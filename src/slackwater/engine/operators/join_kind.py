@@ -5,15 +5,21 @@ The modules of bounded joins take long to import, and few tasks need them: they 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.operators.join import JoinProgram
-from slackwater.engine.operators.kinds import Kind, Report, measured
+from slackwater.engine.operators.kinds import Kind
 from slackwater.engine.operators.program import GroupContext, Program
+from slackwater.engine.paths.reports import OperatorReport
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Join
+from slackwater.semantics.quality.recall_state import RecallState
+
+if TYPE_CHECKING:
+    from slackwater.kernels.joins.bounded.stats import Stats
 
 
 def is_bounded(node: Join) -> bool:
@@ -43,42 +49,65 @@ class JoinKind(Kind):
         return owes(ledger)
 
     def figures(
-        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+        self,
+        operator: Operator,
+        reports: Sequence[OperatorReport],
+        runs: Sequence[Run],
+        known: OperatorStatistics,
     ) -> dict[str, Any]:
         """What a bounded join did, and how a join keeps its target for recall."""
-        return {**_bounded(measured(reports, "join")), **_recall(known)}
+        stats = [r.figures.join for r in reports if r.figures.join is not None]
+        return {**_bounded(stats), **_recall(known.recall)}
 
 
-def _bounded(figures: Sequence[Report]) -> dict[str, Any]:
+def _bounded(stats: Sequence[Stats]) -> dict[str, Any]:
     """What a bounded join did, over all groups."""
-    if not figures:
+    if not stats:
         return {}
     passes: dict[str, int] = {}
-    for f in figures:
-        for reason, count in f["passes"].items():
+    for s in stats:
+        for reason, count in s.passes.items():
             passes[reason] = passes.get(reason, 0) + count
-    total = {
-        name: sum(sum(f[key]) if isinstance(f[key], list) else f[key] for f in figures)
-        for name, key in JOIN_FIGURES.items()
-    }
+    total = {name: sum(figure(s) for s in stats) for name, figure in JOIN_FIGURES.items()}
     sides = {
-        name: [sum(f[key][side] for f in figures) for side in (0, 1)]
-        for name, key in JOIN_SIDES.items()
+        name: [sum(pair(s)[side] for s in stats) for side in (0, 1)]
+        for name, pair in JOIN_SIDES.items()
     }
-    age = max(f["owed_age"] for f in figures) // 1000
+    age = max(s.owed_age for s in stats) // 1000
     return {"join": {**total, **sides, "owedAgeMs": age, "passes": passes}}
 
 
-def _recall(known: Report) -> dict[str, Any]:
+def _recall(known: RecallState | None) -> dict[str, Any]:
     """The slack, what is needed and expected of it, what was measured."""
-    names = ("slack", "needed", "expected", "estimated")
-    return {"recall": {n: known["recall"][n] for n in names}} if "recall" in known else {}
+    if known is None:
+        return {}
+    return {
+        "recall": {
+            "slack": known.slack,
+            "needed": known.needed,
+            "expected": known.expected,
+            "estimated": known.estimated,
+        }
+    }
 
 
-JOIN_FIGURES = {
-    "owedRows": "owed_rows", "owedBytes": "owed_bytes", "delayedResults": "delayed_results",
-    "overdueRows": "overdue_rows", "residentBytes": "resident_bytes", "blocks": "blocks",
-    "productiveBlocks": "productive_blocks", "readBytes": "read_bytes", "reads": "reads",
-    "seeks": "seeks", "writtenBytes": "written_bytes", "promoted": "promoted", "evicted": "evicted",
-}  # fmt: skip
-JOIN_SIDES = {"frequency": "frequency", "worth": "worth", "residentBySide": "resident_bytes"}
+JOIN_FIGURES: dict[str, Callable[[Stats], int]] = {
+    "owedRows": lambda s: sum(s.owed_rows),
+    "owedBytes": lambda s: sum(s.owed_bytes),
+    "delayedResults": lambda s: s.delayed_results,
+    "overdueRows": lambda s: s.overdue_rows,
+    "residentBytes": lambda s: sum(s.resident_bytes),
+    "blocks": lambda s: sum(s.blocks),
+    "productiveBlocks": lambda s: s.productive_blocks,
+    "readBytes": lambda s: s.read_bytes,
+    "reads": lambda s: s.reads,
+    "seeks": lambda s: s.seeks,
+    "writtenBytes": lambda s: s.written_bytes,
+    "promoted": lambda s: s.promoted,
+    "evicted": lambda s: s.evicted,
+}
+JOIN_SIDES: dict[str, Callable[[Stats], list[int]]] = {
+    "frequency": lambda s: s.frequency,
+    "worth": lambda s: s.worth,
+    "residentBySide": lambda s: s.resident_bytes,
+}

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.engine.operators.program import GroupContext, Program
+from slackwater.engine.paths.reports import OperatorReport
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.errors import ExecutionError
-
-Report = Mapping[str, Any]
-"""What a group task says of one operator."""
 
 
 class Kind(ABC):
@@ -34,7 +33,11 @@ class Kind(ABC):
         raise _no_ledger(self)
 
     def figures(
-        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+        self,
+        operator: Operator,
+        reports: Sequence[OperatorReport],
+        runs: Sequence[Run],
+        known: OperatorStatistics,
     ) -> dict[str, Any]:
         """What the progress record says of this kind alone.
 
@@ -42,11 +45,11 @@ class Kind(ABC):
         """
         return {}
 
-    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+    def described(self, operator: Operator, known: OperatorStatistics) -> str:
         """The operator in one line, for ``explain``; ``known`` is what a running query has measured of it."""
         return f"{type(operator.node).__name__} on {operator.on}"
 
-    def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
+    def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         """More lines for ``explain``."""
         return []
 
@@ -54,11 +57,6 @@ class Kind(ABC):
 def added(figures: Sequence[Mapping[str, int]]) -> dict[str, int]:
     """The sum over all groups, name by name."""
     return {name: sum(f[name] for f in figures) for name in figures[0]}
-
-
-def measured(reports: Sequence[Report], name: str) -> list[Any]:
-    """What the groups measured under a name; nothing where no group did."""
-    return [r["statistics"][name] for r in reports if name in r.get("statistics", {})]
 
 
 def _no_ledger(kind: Kind) -> ExecutionError:

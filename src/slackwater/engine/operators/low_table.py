@@ -3,13 +3,13 @@
 A low-level task takes the entries of its table up where the batch before left them, merges its partials into them, sends on
 what they push out, and writes the table anew. It knows only the bounds from before the batch. The group tasks know
 the new ones: what may stay no longer they take from the files themselves, so entries leave in time even if no row comes.
-From then on entries below that pane count as gone (``from``), until the task writes the table again.
+From then on entries below that pane count as gone (`TableMeta.gone`), until the task writes the table again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
+from slackwater.engine.paths.reports import TableReport
 from slackwater.engine.paths.wire import pack_control, routes
 from slackwater.engine.plan.plan import Operator, Path
 from slackwater.engine.plan.sources import has_patterns
@@ -33,8 +34,51 @@ LOW = "low"
 MOST_PANES = 256
 """Panes of a table that its description lists, oldest first; further ones are known to be newer."""
 
-Told = Sequence[Any]
-"""What a low-level task says of its table: its name, the file (None: no entry is left), arrivals, entries sent."""
+
+@dataclass(frozen=True)
+class TableMeta:
+    """What the run of a table says of it: the task that ``table`` names, its ``size``, ``carry`` and ``position``.
+
+    ``panes`` are the oldest ones that it holds, with the ``counts`` of their entries. Entries of panes below ``gone`` have left it.
+    """
+
+    table: str
+    size: int
+    carry: int
+    position: int
+    panes: Sequence[int]
+    counts: Sequence[int]
+    gone: int
+
+    def to_json(self) -> dict[str, Any]:
+        """For `Run.meta`."""
+        return {
+            "table": self.table,
+            "size": self.size,
+            "carry": self.carry,
+            "position": self.position,
+            "panes": list(self.panes),
+            "counts": list(self.counts),
+            "from": self.gone,
+        }
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> TableMeta:
+        """The inverse of `to_json`."""
+        return cls(
+            json["table"],
+            json["size"],
+            json["carry"],
+            json["position"],
+            json["panes"],
+            json["counts"],
+            json["from"],
+        )
+
+    @classmethod
+    def of(cls, run: Run) -> TableMeta:
+        """That of a table's run."""
+        return cls.from_json(run.meta)
 
 
 def can_have(batch: Batch, operator: Operator) -> bool:
@@ -86,12 +130,13 @@ class LowDelivery(Delivery):
             )
             super()._route(path, done.sent)
             run = self._written(id, done.state, rule)
-            told = [self.task, run, sum(t.num_rows for t in arrived), done.sent.num_rows]
-            blob = pack_control("table", [id, told])
+            rows = sum(t.num_rows for t in arrived)
+            report = TableReport(self.task, run, rows, done.sent.num_rows)
+            blob = pack_control("table", [id, report.to_json()])
             self.messages.extend((route, blob) for route in routes(self.batch.groups))
         self._arrived.clear()
 
-    def _written(self, id: str, state: low_table.LowState, rule: LowTable) -> dict[str, Any] | None:
+    def _written(self, id: str, state: low_table.LowState, rule: LowTable) -> Run | None:
         if not state.entries.num_rows:
             return None
         prefix = f"{self.batch.prefix(id)}-{self.task}"
@@ -99,11 +144,16 @@ class LowDelivery(Delivery):
         rights = self.batch.settings.rights
         run = write_run(folder, prefix, state.entries, "_pane", fails, LOW, rights)
         panes, counts = np.unique(ints(state.entries, "_pane"), return_counts=True)
-        meta = {
-            "table": self.task, "size": rule.size, "carry": state.carry, "position": state.position,
-            "panes": panes[:MOST_PANES].tolist(), "counts": counts[:MOST_PANES].tolist(), "from": START,
-        }  # fmt: skip
-        return asdict(replace(run, meta=meta))
+        meta = TableMeta(
+            self.task,
+            rule.size,
+            state.carry,
+            state.position,
+            panes[:MOST_PANES].tolist(),
+            counts[:MOST_PANES].tolist(),
+            START,
+        )
+        return replace(run, meta=meta.to_json())
 
 
 class Drained(NamedTuple):
@@ -118,7 +168,11 @@ class Drained(NamedTuple):
 
 
 def drain(
-    batch: Batch, operator: Operator, told: Sequence[Told], bound: int, buckets: tuple[int, int]
+    batch: Batch,
+    operator: Operator,
+    reports: Sequence[TableReport],
+    bound: int,
+    buckets: tuple[int, int],
 ) -> Drained:
     """Take out of the tables what may stay no longer now that ``bound`` is in force.
 
@@ -129,9 +183,9 @@ def drain(
     assert spec is not None
     rule = rule_of(batch, operator)
     open_pane = _first_open(operator, bound)
-    runs = {r.meta["table"]: r for r in batch.tables.get(operator.id, ())}
-    touched = {name: run for name, run, *_ in told}
-    runs.update({n: Run.from_json(r) for n, r in touched.items() if r is not None})
+    runs = {TableMeta.of(r).table: r for r in batch.tables.get(operator.id, ())}
+    touched = {r.table: r.run for r in reports}
+    runs.update({name: run for name, run in touched.items() if run is not None})
     rows, left, present = [partials_schema(spec).empty_table()], [], [open_pane]
     for name, run in sorted(runs.items()):
         if name in touched and touched[name] is None:
@@ -141,8 +195,8 @@ def drain(
             mark = END
         elif name in touched and not batch.flush:
             mark = due(open_pane, spec.panes.per_slide, rule.windows)
-        gone = run.meta["from"]
-        listed = run.meta["panes"]
+        meta = TableMeta.of(run)
+        gone, listed = meta.gone, meta.panes
         mark = max(mark, gone)
         if any(gone <= p < mark for p in listed) or listed[-1] + 1 < mark:
             stored = read_runs(batch.run_folder, [run], buckets, low_table.entries_schema(spec))
@@ -150,7 +204,7 @@ def drain(
             leaving = stored.filter(pa.array((pane >= gone) & (pane < mark)))
             rows.append(leaving.drop_columns([low_table.SLOT]))
         if reaches(run, mark):
-            left.append(replace(run, meta={**run.meta, "from": mark}))
+            left.append(replace(run, meta=replace(meta, gone=mark).to_json()))
             # Panes that are not listed are newer than those that are.
             present.append(next((p for p in listed if p >= mark), max(mark, listed[-1] + 1)))
     held = held_pane(open_pane, present)
@@ -159,9 +213,9 @@ def drain(
 
 def entries_of(table: Run) -> int:
     """Entries in a table, without those that are gone."""
-    meta = table.meta
-    gone = sum(n for p, n in zip(meta["panes"], meta["counts"], strict=True) if p < meta["from"])
-    return table.rows - int(gone)
+    meta = TableMeta.of(table)
+    gone = sum(n for p, n in zip(meta.panes, meta.counts, strict=True) if p < meta.gone)
+    return table.rows - gone
 
 
 def _first_open(operator: Operator, bound: int) -> int:
@@ -179,11 +233,13 @@ def _stored(
     """The table as the last batch left it. The entries of one of another size arrive anew."""
     spec = operator.spec
     assert spec is not None
-    run = next((r for r in batch.tables.get(operator.id, ()) if r.meta["table"] == task), None)
+    tables = batch.tables.get(operator.id, ())
+    run = next((r for r in tables if TableMeta.of(r).table == task), None)
     if run is None:
         return low_table.empty(spec), []
+    meta = TableMeta.of(run)
     rows = read_run(batch.run_folder, run, (0, BUCKETS), low_table.entries_schema(spec))
-    _, entries = low_table.below(rows, run.meta["from"])
-    if run.meta["size"] != rule.size:
+    _, entries = low_table.below(rows, meta.gone)
+    if meta.size != rule.size:
         return low_table.empty(spec), [entries.drop_columns([low_table.SLOT])]
-    return low_table.LowState(entries, run.meta["carry"], run.meta["position"]), []
+    return low_table.LowState(entries, meta.carry, meta.position), []

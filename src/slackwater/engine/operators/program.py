@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import Figures, TableReport
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.runs import reaches
@@ -54,7 +55,7 @@ class GroupContext:
     group: int
     inputs: Sequence[Arrival]
     emit: Emit
-    low_tables: Sequence[Sequence[Any]] = ()
+    low_tables: Sequence[TableReport] = ()
 
     @property
     def buckets(self) -> tuple[int, int]:
@@ -122,7 +123,7 @@ class StateStep:
     output: pa.Table | Sequence[pa.Table]
     keep: pa.Table | Mapping[str, pa.Table]
     late: int = 0
-    statistics: Mapping[str, Any] = field(default_factory=dict)
+    figures: Figures = Figures()  # noqa: RUF009
     rewritten: frozenset[str] = frozenset()
     ledger: Mapping[str, Any] | None = None
     hold: tuple[int, ...] = ()

@@ -5,13 +5,13 @@ Input ``i`` has the bounds of reader ``i``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.engine.operators.aggregate import owns_all, with_empty
-from slackwater.engine.operators.kinds import Report, added
+from slackwater.engine.operators.kinds import added
 from slackwater.engine.operators.program import (
     MAIN,
     Arrival,
@@ -23,8 +23,10 @@ from slackwater.engine.operators.program import (
 )
 from slackwater.engine.operators.results import present
 from slackwater.engine.operators.window_kind import WindowKind
+from slackwater.engine.paths.reports import OperatorReport
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import shared_panes
 from slackwater.kernels.windows.partials_step import AggregateSpec
@@ -61,13 +63,13 @@ class SharedPanesProgram(Program):
         done = shared_panes.step(
             self.store, fresh, lambda low, high: state(low, high), closed, close_to
         )
-        found = {}
+        results = {}
         for i, (name, node) in enumerate(self.readers):
             output = done.outputs[i]
             if node.emit_empty and self.owns_all:
                 output = with_empty(output, self.store.readers[i], closed[i], close_to[i])
-            found[name] = present(node, output)
-        return StateStep([], done.keep, done.late, readers=found)
+            results[name] = present(node, output)
+        return StateStep([], done.keep, done.late, readers=results)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         rows = super().compact(part, rows, first)
@@ -85,19 +87,23 @@ class SharedPanesKind(WindowKind):
         return SharedPanesProgram(operator, context)
 
     def figures(
-        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+        self,
+        operator: Operator,
+        reports: Sequence[OperatorReport],
+        runs: Sequence[Run],
+        known: OperatorStatistics,
     ) -> dict[str, Any]:
         """Results of each aggregate."""
-        return {"readers": added([r["readers"] for r in reports])}
+        return {"readers": added([r.readers for r in reports])}
 
-    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+    def described(self, operator: Operator, known: OperatorStatistics) -> str:
         assert isinstance(operator.node, SharedPanes) and operator.spec is not None
         return (
             f"one store of panes of {operator.spec.sliding.range} ticks for "
             f"{len(operator.node.readers)} aggregates over the same rows"
         )
 
-    def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
+    def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         """The primitives, and how each aggregate uses the store."""
         assert isinstance(operator.node, SharedPanes) and operator.spec is not None
         lines = super().details(plan, operator, known)

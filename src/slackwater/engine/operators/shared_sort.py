@@ -5,14 +5,14 @@ Input ``i`` has the bounds of reader ``i``. What only the driver needs is import
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.clock import monotonic
-from slackwater.engine.operators.kinds import Kind, Report, added
+from slackwater.engine.operators.kinds import Kind, added
 from slackwater.engine.operators.program import (
     Arrival,
     GroupContext,
@@ -21,14 +21,17 @@ from slackwater.engine.operators.program import (
     State,
     StateStep,
 )
+from slackwater.engine.paths.reports import Figures, OperatorReport
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.kernels.rows import waiting
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.names import BUCKET, FOR, TIME
 from slackwater.model.node import SharedSort
 from slackwater.semantics.slack.placement import memory, optimal, unshared
 from slackwater.semantics.slack.routes import Routes, describe, held, routes_of
+from slackwater.semantics.slack.waiting import Marks, StoreReport
 
 
 class SharedSortProgram(Program):
@@ -43,7 +46,7 @@ class SharedSortProgram(Program):
         self.names = [name for name, _ in node.readers]
         self.bits = dict(zip(self.names, node.bits, strict=True))
         self.places = operator.places
-        self.marks: waiting.Marks = self.places.marks
+        self.marks: Marks = self.places.marks
         self.row_schema = arrow_schema(node.schema)
         added = [(TIME, pa.int64()), (BUCKET, pa.int16()), (FOR, pa.int64())]
         self.state_schema = pa.schema([*self.row_schema, *(pa.field(n, t) for n, t in added)])
@@ -79,15 +82,15 @@ class SharedSortProgram(Program):
         }  # fmt: skip
         done = waiting.step(rows, lambda p, low, high: state(low, high, p), readers, self.marks)
         self.marks = done.marks
-        found = {n: t.select(self.row_schema.names) for n, t in done.ordered.items()}
-        seen = {
-            "marks": {p: dict(known) for p, known in done.marks.items()},
-            "rows": waiting.counts(rows, self.places.stages),
-            "newest": pc.max(rows[TIME]).as_py(),
-            "moved": done.moved,
-            "seconds": round(monotonic() - began, 6),
-        }
-        return StateStep([], done.keep, done.late, {"waiting": seen}, readers=found)
+        sorted_rows = {n: t.select(self.row_schema.names) for n, t in done.ordered.items()}
+        report = StoreReport(
+            {p: dict(known) for p, known in done.marks.items()},
+            waiting.counts(rows, self.places.stages),
+            pc.max(rows[TIME]).as_py(),
+            done.moved,
+            round(monotonic() - began, 6),
+        )
+        return StateStep([], done.keep, done.late, Figures(waiting=report), readers=sorted_rows)
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return rows.filter(pa.array(waiting.owed(rows, self._limits(part, self.bounds))))
@@ -100,14 +103,18 @@ class SharedSortKind(Kind):
         return SharedSortProgram(operator)
 
     def figures(
-        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+        self,
+        operator: Operator,
+        reports: Sequence[OperatorReport],
+        runs: Sequence[Run],
+        known: OperatorStatistics,
     ) -> dict[str, Any]:
         """Results of each sort, and rows by the place where they wait."""
         from slackwater.engine.plan.placing import buffers
 
-        return {"readers": added([r["readers"] for r in reports]), **buffers(operator, runs)}
+        return {"readers": added([r.readers for r in reports]), **buffers(operator, runs)}
 
-    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+    def described(self, operator: Operator, known: OperatorStatistics) -> str:
         node = operator.node
         assert isinstance(node, SharedSort)
         count = len(node.readers)
@@ -116,11 +123,11 @@ class SharedSortKind(Kind):
             return f"slack buffers on {node.on} for {count} sorts behind {len(filters)} filter(s)"
         return f"one chain of slack buffers on {node.on} for {count} sorts of the same rows"
 
-    def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
+    def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         """Where the rows wait, in ticks; where a slack is not known, who reads them."""
-        from slackwater.engine.plan.placing import Waiting, fixed_slack, tree_of
+        from slackwater.engine.plan.placing import fixed_slack, tree_of
 
-        stored = Waiting.from_json(known["waiting"]) if "waiting" in known else None
+        stored = known.waiting
         slack: dict[str, int | None] = {n: fixed_slack(plan, n) for n in operator.producers}
         if stored is not None:
             slack.update({n: stored.reports.current.get(n) for n, k in slack.items() if k is None})

@@ -16,6 +16,7 @@ from slackwater.engine.operators.low_table import Drained, drain, entries_of, ru
 from slackwater.engine.operators.program import Arrival, GroupContext, State, StateStep
 from slackwater.engine.operators.results import present
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import Figures, TableFigures
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.plan.sources import has_patterns
 from slackwater.kernels.buckets import bucket_range
@@ -67,7 +68,7 @@ class SmoothProgram(AggregateProgram):
     def __init__(self, operator: Operator, context: GroupContext):
         super().__init__(operator, context)
         batch = context.batch
-        self.operator, self.batch, self.told = operator, batch, context.low_tables
+        self.operator, self.batch, self.reports = operator, batch, context.low_tables
         self.buckets = buckets = context.buckets
         settings = batch.settings
         # Whoever waits for the results of a flush wants all of them.
@@ -86,7 +87,7 @@ class SmoothProgram(AggregateProgram):
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs
-        waiting = drain(self.batch, self.operator, self.told, rows.new, self.buckets)
+        waiting = drain(self.batch, self.operator, self.reports, rows.new, self.buckets)
         w = self.spec.sliding
         # Windows with rows that wait in a low-level table are not complete here.
         arrived = bound_of_pane(waiting.pane, rows.new, w.origin, self.spec.panes.size)
@@ -110,7 +111,7 @@ class SmoothProgram(AggregateProgram):
             present(self.node, done.output),
             done.keep,
             done.dropped_rows,
-            {"partials": done.complete, "held": done.held, **self._low_figures(waiting)},
+            Figures(partials=done.complete, held=done.held, low=self._low_figures(waiting)),
             ledger={"closed": self._pieces(), "held": done.held, "low": waiting.owes},
             hold=(hold,),
             low_tables=waiting.tables,
@@ -123,19 +124,17 @@ class SmoothProgram(AggregateProgram):
             return None
         return 0 if held else self.rule.most
 
-    def _low_figures(self, waiting: Drained) -> dict[str, Any]:
-        """What the tables did; of what all groups are told, the first speaks for all."""
-        if not self.told and not waiting.tables and not waiting.rows.num_rows:
-            return {}
+    def _low_figures(self, waiting: Drained) -> TableFigures | None:
+        """What the tables did; of reports that all groups get, the first group speaks for all."""
+        if not self.reports and not waiting.tables and not waiting.rows.num_rows:
+            return None
         first = self.buckets[0] == 0
-        return {
-            "low": {
-                "arrived": sum(t[2] for t in self.told) if first else 0,
-                "sent": sum(t[3] for t in self.told) if first else 0,
-                "drained": waiting.rows.num_rows,
-                "entries": sum(entries_of(t) for t in waiting.tables) if first else 0,
-            }
-        }
+        return TableFigures(
+            sum(r.arrived for r in self.reports) if first else 0,
+            sum(r.sent for r in self.reports) if first else 0,
+            waiting.rows.num_rows,
+            sum(entries_of(t) for t in waiting.tables) if first else 0,
+        )
 
     def _pieces(self) -> list[list[int]]:
         starts = np.flatnonzero(np.diff(self.closed, prepend=self.closed[0] - 1))

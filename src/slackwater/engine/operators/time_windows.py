@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from slackwater.engine.operators import smoothing
 from slackwater.engine.operators.adaptive import AdaptiveProgram
 from slackwater.engine.operators.aggregate import AggregateProgram
 from slackwater.engine.operators.groupwise import ClosingAggregate
-from slackwater.engine.operators.kinds import Report, added, measured
+from slackwater.engine.operators.kinds import added
 from slackwater.engine.operators.program import GroupContext, Program
 from slackwater.engine.operators.smoothing import SmoothProgram, is_smooth
 from slackwater.engine.operators.window_kind import WindowKind
+from slackwater.engine.paths.reports import OperatorReport
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.errors import ExecutionError
-from slackwater.kernels.windows.adaptive import sizes_of, unit
+from slackwater.kernels.windows.adaptive import sizes_of
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
 from slackwater.semantics.pattern_rules import closable
@@ -53,18 +56,24 @@ class TimeKind(WindowKind):
         return smoothing.owes(ledger)
 
     def figures(
-        self, operator: Operator, reports: Sequence[Report], runs: Sequence[Run], known: Report
+        self,
+        operator: Operator,
+        reports: Sequence[OperatorReport],
+        runs: Sequence[Run],
+        known: OperatorStatistics,
     ) -> dict[str, Any]:
         """Groups that are kept in each way, partials that wait, and what the low-level tables did."""
-        groups, held = measured(reports, "groups"), measured(reports, "held")
-        low = measured(reports, "low")
+        figures = [r.figures for r in reports]
+        groups = [f.groups for f in figures if f.groups is not None]
+        held = [f.held for f in figures if f.held is not None]
+        low = [asdict(f.low) for f in figures if f.low is not None]
         return {
             **({"groups": added(groups)} if groups else {}),
             **({"held": sum(held)} if held else {}),
             **({"lowTable": added(low)} if low else {}),
         }
 
-    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+    def described(self, operator: Operator, known: OperatorStatistics) -> str:
         spec = operator.spec
         assert spec is not None and isinstance(spec.window, TimeWindow)
         text = super().described(operator, known)
@@ -78,21 +87,20 @@ class TimeKind(WindowKind):
         return f"{text} ({_why(operator, known)})"
 
 
-def _why(operator: Operator, known: Mapping[str, Any]) -> str:
+def _why(operator: Operator, known: OperatorStatistics) -> str:
     """What the cost model says of a window plan, from what was measured."""
     # Only the driver asks: tasks need not import it.
-    from slackwater.engine.plan.window_plans import choice
+    from slackwater.engine.plan.window_plans import choice, counted_under
 
     best = choice(operator, {operator.id: known})
     assert best is not None and operator.spec is not None
     why = f"estimated cost: panes {best.panes:.4g}, window ids {best.wids:.4g}; {best.why}"
-    if known.get("partials"):
-        each = known["rows"] / known["partials"]
-        counted = unit(operator.spec).plan if keeps_rows(known["plan"]) else known["plan"]
-        each_of = "pane" if counted == "panes" else "window"
+    if known.partials:
+        each = known.rows / known.partials
+        each_of = "pane" if counted_under(operator.spec, known) == "panes" else "window"
         why += f"; measured: {each:.3g} rows per group and {each_of}"
-    if known.get("seconds") and known.get("rows"):
-        why += f", {known['seconds'] / known['rows'] * 1e9:.3g} ns a row above the scan"
+    if known.seconds and known.rows:
+        why += f", {known.seconds / known.rows * 1e9:.3g} ns a row above the scan"
     if best.plan != operator.spec.plan:
         why += f"; {operator.spec.plan} as asked for, or as its state is stored"
     return why

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 from slackwater.engine.operators.groupwise import Finished
 from slackwater.engine.operators.kinds import Kind
 from slackwater.engine.operators.program import GroupContext, Program
 from slackwater.engine.plan.plan import Operator, Plan
+from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Aggregate
 from slackwater.semantics.windows import context_class
 
@@ -23,12 +22,12 @@ _CLASSES = {
 class WindowKind(Kind):
     """An aggregate over windows of one type."""
 
-    def described(self, operator: Operator, known: Mapping[str, Any]) -> str:
+    def described(self, operator: Operator, known: OperatorStatistics) -> str:
         assert isinstance(operator.node, Aggregate) and operator.spec is not None
         how = _CLASSES[context_class(operator.node.window)]
         return f"aggregate by {operator.spec.plan}, {how}"
 
-    def details(self, plan: Plan, operator: Operator, known: Mapping[str, Any]) -> list[str]:
+    def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         assert isinstance(operator.node, Aggregate)
         return [f"{p.name} = {p.call}: {p.traits}" for p in operator.node.primitives]
 

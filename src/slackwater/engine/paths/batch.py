@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
@@ -10,6 +11,8 @@ from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store.files import OWNER, UMASK, Rights
 from slackwater.engine.store.manifest import Run
 from slackwater.semantics.bounds import START
+from slackwater.semantics.progress import SourceState
+from slackwater.semantics.quality.state import QualityState
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Batch:
     now: int | None
     ended: frozenset[str]
     flush: bool
-    states: dict[str, Any]
+    states: Mapping[str, SourceState]
     bounds: dict[str, dict[str, int]]
     runs: dict[str, list[list[Run]]]
     root: str
@@ -76,6 +79,11 @@ class Batch:
     def bound(self, node: str, column: str) -> int:
         """The bound in force of a node's column."""
         return self.bounds.get(node, {}).get(column, START)
+
+    def quality(self, source: str, column: str) -> QualityState | None:
+        """What is known of a source's column under a quality target; None before the first batch, or without one."""
+        state = self.states.get(source)
+        return None if state is None else state.quality.get(column)
 
     def prefix(self, what: str) -> str:
         """Start of a file name that is unique to this query's epoch and batch."""

@@ -8,14 +8,12 @@ the same manifest whether rows should wait elsewhere, and the batch's own manife
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Manifest, Run
-from slackwater.kernels.rows.waiting import Marks, Places
+from slackwater.kernels.rows.waiting import Places
 from slackwater.model.node import SharedSort, Source
-from slackwater.semantics.limits import END, START
 from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.slack.placement import optimal
 from slackwater.semantics.slack.routes import (
@@ -28,56 +26,12 @@ from slackwater.semantics.slack.routes import (
     whole,
 )
 from slackwater.semantics.slack.tree import Query, Selectivity, Stage, global_plan, stages
-from slackwater.semantics.slack.trigger import Penalty, Reports, Trigger
+from slackwater.semantics.slack.trigger import Trigger
+from slackwater.semantics.slack.waiting import Waiting
 
 TRIGGER = Trigger()
 ROWS = "the rows"
 """The name of the stream in a tree of filters."""
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What is known of a store of rows: see the module's text.
-
-    ``newest`` is the greatest time it has seen, ``usual`` the seconds that a batch takes it. Routes that are ``changed`` have not
-    been followed yet: what the next batch takes longer than usual is their price.
-    """
-
-    routes: Routes
-    marks: Marks = field(default_factory=dict)
-    selectivity: Mapping[str, Selectivity] = field(default_factory=dict)
-    reports: Reports = Reports({})  # noqa: RUF009
-    penalty: Penalty = Penalty()  # noqa: RUF009
-    newest: int = START
-    usual: float = 0.0
-    changed: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {
-            "routes": {c: [list(step) for step in route] for c, route in self.routes.items()},
-            "marks": {p: dict(known) for p, known in self.marks.items()},
-            "selectivity": {n: [s.rows_in, s.rows_out] for n, s in self.selectivity.items()},
-            "reports": self.reports.to_json(),
-            "penalty": [*vars(self.penalty).values()],
-            "newest": self.newest,
-            "usual": self.usual,
-            "changed": self.changed,
-        }
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Waiting:
-        """From the manifest."""
-        return cls(
-            {c: tuple((p, who) for p, who in route) for c, route in found["routes"].items()},
-            found["marks"],
-            {n: Selectivity(*counts) for n, counts in found["selectivity"].items()},
-            Reports.from_json(found["reports"]),
-            Penalty(*found["penalty"]),
-            found["newest"],
-            found["usual"],
-            found["changed"],
-        )
 
 
 def fixed_slack(plan: Plan, sort: str) -> int | None:
@@ -111,22 +65,22 @@ def stores(plan: Plan) -> list[Operator]:
 
 def waiting(plan: Plan, store: Operator, last: Manifest | None) -> Waiting:
     """What is known of a store when a batch starts; sorts that are new to it get a route here."""
-    stored = {} if last is None else last.statistics.get(store.id, {}).get("waiting", {})
-    found = Waiting.from_json(stored) if stored else Waiting({})
+    measured = None if last is None else last.statistics.get(store.id)
+    known = Waiting({}) if measured is None or measured.waiting is None else measured.waiting
     names = store.producers
     if last is not None:
         live = {run.part for group in last.runs.get(store.id, []) for run in group}
-        found = replace(found, marks={p: m for p, m in found.marks.items() if p in live})
-    if set(found.routes) == set(names):
-        return found
-    reported = {**found.reports.current, **found.reports.wanted}
+        known = replace(known, marks={p: m for p, m in known.marks.items() if p in live})
+    if set(known.routes) == set(names):
+        return known
+    reported = {**known.reports.current, **known.reports.wanted}
     slack = {n: reported.get(n, fixed_slack(plan, n)) for n in names}
     sure = {n: k for n, k in slack.items() if k is not None}
     routes = whole(names)
     if sure:
-        tree = tree_of(store, sure, found.selectivity)
+        tree = tree_of(store, sure, known.selectivity)
         routes.update(routes_of(tree, optimal(tree)))
-    return replace(found, routes=routes, reports=found.reports.members(names, sure))
+    return replace(known, routes=routes, reports=known.reports.members(names, sure))
 
 
 def placed(plan: Plan, last: Manifest | None) -> Plan:
@@ -171,69 +125,6 @@ def decisions(plan: Plan, last: Manifest | None) -> dict[str, Decision]:
 
         tree = tree_of(store, slack, known.selectivity)
         found[store.id] = decide(tree, known.routes, known.reports, known.penalty, moved, TRIGGER)
-    return found
-
-
-def measured(
-    plan: Plan,
-    last: Manifest | None,
-    decided: Mapping[str, Decision],
-    found: Sequence[Mapping[str, Any]],
-    bounds: Mapping[str, Mapping[str, int]],
-) -> dict[str, dict[str, Any]]:
-    """What is known of each store after a batch, for the manifest; ``found`` is what its tasks say."""
-    out = {}
-    for store in stores(plan):
-        before = waiting(plan, store, last)
-        (seen,) = [
-            d["operators"][store.id]["statistics"]["waiting"]
-            for d in found
-            if d["group"] == 0 and store.id in d["operators"]
-        ]
-        newest = before.newest if seen["newest"] is None else max(before.newest, seen["newest"])
-        behind = {}
-        for name, child, on in zip(
-            store.producers, store.node.children, store.columns, strict=True
-        ):
-            node = plan.name_of(child)
-            old = last.bounds.get(node, {}).get(on, START) if last is not None else START
-            if START < bounds[node][on] < END and bounds[node][on] > old:
-                behind[name] = max(0, newest - bounds[node][on])
-        reports = decided[store.id].reports.members(store.producers, behind)
-        for name, slack in behind.items():
-            reports = reports.heard(name, slack)
-        penalty, usual, unit = before.penalty, before.usual, store.node.times[0].unit
-        if not before.changed:
-            usual = 0.9 * usual + 0.1 * seen["seconds"] if usual else seen["seconds"]
-        elif unit:
-            penalty = penalty.seen(seen["moved"], max(0.0, seen["seconds"] - usual) * 1e6 / unit)
-        out[store.id] = Waiting(
-            decided[store.id].routes,
-            seen["marks"],
-            _selectivity(store, before.selectivity, seen["rows"]),
-            reports,
-            penalty,
-            newest,
-            round(usual, 6),
-            decided[store.id].routes != before.routes,
-        ).to_json()
-    return out
-
-
-def _selectivity(
-    store: Operator, before: Mapping[str, Selectivity], rows: Mapping[str, int]
-) -> dict[str, Selectivity]:
-    """Rows that reached each filter and rows it let through, those that no sort behind it wants left out."""
-    found = {}
-
-    def visit(stage: Stage) -> None:
-        for c in stage.children:
-            if isinstance(c, Stage):
-                known = before.get(c.name, Selectivity())
-                found[c.name] = known.seen(rows[stage.name], rows[c.name])
-                visit(c)
-
-    visit(tree_of(store, dict.fromkeys(store.producers, 0)))
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slackwater.engine.paths.reports import Progress
 from slackwater.engine.plan.plan import Operator, Path, Plan
 from slackwater.engine.progress.recall import check_recall, recall_settings
 from slackwater.errors import AnalysisError
@@ -17,10 +18,12 @@ from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Join, Source
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.adapt import Adaptation
 from slackwater.semantics.quality.gathered import Gathered
 from slackwater.semantics.quality.measure import stride
 from slackwater.semantics.quality.moments import Moments
+from slackwater.semantics.quality.state import Arrived, QualityState
 from slackwater.semantics.quality.statistics import next_edges
 from slackwater.semantics.quality.target import Consumer
 from slackwater.semantics.quality.threshold import Asked
@@ -134,70 +137,67 @@ def check(plan: Plan) -> None:
 
 
 def adaptation(
-    plan: Plan, source: Source, setting: Settings, known: Mapping[str, Any]
+    plan: Plan, source: Source, setting: Settings, known: QualityState | None
 ) -> Adaptation:
     """The adaptation of a column as a batch finds it; ``known`` is its part of the source's state."""
     assert setting.target is not None
     consumers = [r.consumer for r in readers(plan, source, setting.column)]
-    if "adaptation" not in known:
+    if known is None or known.adaptation is None:
         return Adaptation.fresh(setting.target, consumers)
-    return Adaptation.from_json(known["adaptation"], setting.target, consumers)
+    return Adaptation.resumed(known.adaptation, setting.target, consumers)
 
 
-def durable(found: Adaptation, bound: int | None = None) -> dict[str, Any]:
+def durable(adapting: Adaptation, bound: int | None = None) -> QualityState:
     """What a column's part of the source's state holds; ``bound`` where rows are judged one by one."""
     # Delays are behind earlier batches, so before the second batch nothing is known of them.
-    known = bound is not None or found.first is not None
-    out = {"slack": found.slack if known else None, "adaptation": found.to_json()}
-    return out if bound is None else {**out, "bound": bound}
+    known = bound is not None or adapting.first is not None
+    return QualityState(adapting.slack if known else None, adapting.kept, bound)
 
 
 def adapted(
-    plan: Plan, before: Mapping[str, Any], progress: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
+    plan: Plan, before: Mapping[str, SourceState], progress: Progress
+) -> dict[str, SourceState]:
     """The sources' states after a batch, with the slack that the next one is judged by.
 
     ``before`` are the states that the batch began with, ``progress`` is what its tasks agreed on.
     """
-    states = dict(progress["states"])
+    states = dict(progress.states)
     for source in plan.sources:
         for setting in quality_settings(source):
-            summary = progress["summaries"][source.name].get("quality", {})
+            gathered = progress.summaries[source.name].quality.get(setting.column)
             state = states[source.name]
-            if setting.strict or setting.column not in summary:
-                known = state["quality"].get(setting.column, {})
-                if "arrived" in known:  # rows of an earlier batch, which counted them
-                    known = {**known, "arrived": _arrived(Gathered())}
-                    quality = {**state["quality"], setting.column: known}
-                    states[source.name] = {**state, "quality": quality}
+            known = state.quality.get(setting.column)
+            if setting.strict or gathered is None:
+                # What arrived did so in an earlier batch, which counted it.
+                if known is not None and known.arrived is not None:
+                    known = replace(known, arrived=Arrived())
+                    states[source.name] = state.with_quality(setting.column, known)
                 continue
-            found = adaptation(plan, source, setting, state["quality"].get(setting.column, {}))
-            old = before.get(source.name, {}).get("columns", {}).get(setting.column, {})
-            bounds = old.get("bound", START), state["columns"][setting.column]["bound"]
-            gathered = Gathered.from_json(summary[setting.column])
-            _batch(found, gathered, *bounds)
-            for name, part in state["columns"][setting.column]["partitions"].items():
-                if part["hi"] is not None:
-                    edges = found.edges.get(name, [])
-                    found.edges[name] = next_edges(edges, part["hi"], found.statistics.largest)
-            known = durable(found)
+            adapting = adaptation(plan, source, setting, known)
+            old, column = before.get(source.name), state.columns[setting.column]
+            bound = START if old is None else old.bounds.get(setting.column, START)
+            _batch(adapting, gathered, bound, column.bound)
+            for name, part in column.partitions.items():
+                if part.hi is not None:
+                    edges, largest = adapting.edges.get(name, []), adapting.statistics.largest
+                    adapting.edges[name] = next_edges(edges, part.hi, largest)
+            known = durable(adapting)
             if setting.target is not None and setting.target.recall is not None:
-                known["arrived"] = _arrived(gathered)
-            quality = {**state["quality"], setting.column: known}
-            states[source.name] = {**state, "quality": quality}
+                known = replace(known, arrived=_arrived(gathered))
+            states[source.name] = state.with_quality(setting.column, known)
     return states
 
 
-def _batch(found: Adaptation, gathered: Gathered, bound: int, after: int) -> None:
+def _batch(adapting: Adaptation, gathered: Gathered, bound: int, after: int) -> None:
     """Take a batch: its rows, the windows that it closed, and the next slack."""
     if gathered.bag is None or gathered.bag.newest is None:
         return
-    first = found.statistics.newest is None
-    found.statistics.observe_bag(gathered.bag)
+    first = adapting.statistics.newest is None
+    adapting.statistics.observe_bag(gathered.bag)
     for at, rows in enumerate(gathered.consumers):
-        state, window = found.states[at], found.consumers[at].window
+        state, window = adapting.states[at], adapting.consumers[at].window
         state.coverage.add(rows.tally)
-        if found.by_needs:
+        if adapting.by_needs:
             state.needs.add(rows.late, gathered.bag.granularity)
         state.latest = list(rows.moments)
         if rows.groups:
@@ -205,18 +205,18 @@ def _batch(found: Adaptation, gathered: Gathered, bound: int, after: int) -> Non
         if window is not None and START < bound < after < END:
             last = closed_by(after, window)
             edge = last - stride(window) + 1
-            found.closed(at, closed_by(bound, window) + 1, last, after + found.slack, edge)
-    found.took()
+            adapting.closed(at, closed_by(bound, window) + 1, last, after + adapting.slack, edge)
+    adapting.took()
     if not first:
-        found.adapt()
+        adapting.adapt()
 
 
-def _arrived(gathered: Gathered) -> list[Any]:
-    """Rows of the latest batch, and those behind the batch before: width of bins, then bin and number."""
+def _arrived(gathered: Gathered) -> Arrived:
+    """Rows of the latest batch, and those behind the batch before."""
     bag = gathered.bag
     if bag is None:
-        return [0, 1, []]
-    return [bag.rows, bag.granularity, [[at, n] for at, n in sorted(bag.last.items())]]
+        return Arrived()
+    return Arrived(bag.rows, bag.granularity, tuple(sorted(bag.last.items())))
 
 
 def _group_shares(passed: Moments, groups: Mapping[int, tuple[Moments, ...]]) -> list[list[float]]:

@@ -11,12 +11,13 @@ late rows must have missed so far.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import Bounds, TaskReport, reports_of
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import AnalysisError
@@ -26,12 +27,15 @@ from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
 from slackwater.semantics.join import max_bound, outer_inputs, reaches
 from slackwater.semantics.lateness import is_late
+from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.delays import dense
 from slackwater.semantics.quality.join_kept import KeptSlack, lost
 from slackwater.semantics.quality.join_measured import MeasuredSlack
 from slackwater.semantics.quality.join_slack import Emit, RecallTarget, modelled_slack
 from slackwater.semantics.quality.recall import StreamDelays
-from slackwater.semantics.quality.recall_lateness import ResultLateness
+from slackwater.semantics.quality.recall_lateness import LateInterval, ResultLateness
+from slackwater.semantics.quality.recall_state import RecallState
+from slackwater.semantics.quality.state import Arrived, QualityState
 from slackwater.semantics.quality.statistics import StreamStatistics, relative_sync
 from slackwater.semantics.settings import Settings, resolve_source
 
@@ -174,7 +178,7 @@ class LateResults:
             if not target.measured or operator.id not in ids:
                 continue
             known = [_known(batch.states, s, c) for s, c in target.streams]
-            self.watch = max((k.get("watch", 0) for k in known), default=0)
+            self.watch = max((k.watch or 0 for k in known if k is not None), default=0)
             if operator.id == target.operator.id:
                 asked = target.asked
                 self.lateness = ResultLateness(asked.granularity, asked.interval, asked.period)
@@ -194,25 +198,26 @@ class LateResults:
         self.lateness.record(times, late, ~is_late(times, bound))
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What the driver gets."""
-        return {} if self.lateness is None else {"recall": self.lateness.to_json()}
+    def intervals(self) -> Sequence[LateInterval] | None:
+        """What the driver gets; None of a join that measures nothing."""
+        return None if self.lateness is None else self.lateness.intervals
 
 
-def _known(states: Mapping[str, Any], source: Source, setting: Settings) -> Mapping[str, Any]:
-    found = states.get(source.name, {}).get("quality", {}).get(setting.column, {})
-    return found if isinstance(found, Mapping) else {}
+def _known(
+    states: Mapping[str, SourceState], source: Source, setting: Settings
+) -> QualityState | None:
+    state = states.get(source.name)
+    return None if state is None else state.quality.get(setting.column)
 
 
-def _slowest(plan: Plan, target: JoinTarget, states: Mapping[str, Any]) -> int | None:
+def _slowest(plan: Plan, target: JoinTarget, states: Mapping[str, SourceState]) -> int | None:
     """How far the slowest partition of the slowest stream has come; None before all have."""
     clocks = []
     for source, setting in target.streams:
-        column = states.get(source.name, {}).get("columns", {}).get(setting.column, {})
-        seen = [
-            int(p["hi"]) for p in column.get("partitions", {}).values()
-            if p.get("hi") is not None and not p.get("idle") and not p.get("excluded")
-        ]  # fmt: skip
+        state = states.get(source.name)
+        column = None if state is None else state.columns.get(setting.column)
+        partitions = () if column is None else column.partitions.values()
+        seen = [p.hi for p in partitions if p.hi is not None and not p.idle and not p.excluded]
         if not seen:
             return None
         clocks.append(min(seen) + _shift(plan, target, source, setting))
@@ -231,24 +236,24 @@ def _shift(plan: Plan, target: JoinTarget, source: Source, setting: Settings) ->
 def recall_adapted(
     plan: Plan,
     base: Manifest | None,
-    states: Mapping[str, Any],
-    bounds: Mapping[str, Mapping[str, int]],
-    found: Sequence[Mapping[str, Any]],
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    states: Mapping[str, SourceState],
+    bounds: Bounds,
+    reports: Sequence[TaskReport],
+) -> tuple[dict[str, SourceState], dict[str, RecallState]]:
     """Sources' states with the slack of the next batch, and what the joins remember, by operator.
 
-    ``states`` are those after the batch, delays included; ``found`` is what its tasks returned.
+    ``states`` are those after the batch, delays included.
     """
-    out, memory = dict(states), {}
+    out, memory = dict(states), dict[str, RecallState]()
     asked: dict[tuple[str, str], int] = {}
     for target in recall_joins(plan):
-        before = {} if base is None else base.statistics.get(target.operator.id, {})
+        measured = None if base is None else base.statistics.get(target.operator.id)
+        before = None if measured is None else measured.recall
         known = {
-            (source.name, setting.column): StreamStatistics.from_json(
-                quality["adaptation"]["statistics"]
-            )
+            (source.name, setting.column): StreamStatistics.from_json(quality.adaptation.statistics)
             for source, setting in target.streams
-            if "adaptation" in (quality := _known(out, source, setting))
+            if (quality := _known(out, source, setting)) is not None
+            and quality.adaptation is not None
         }
         streams = list(known.values())
         if len(known) < len(target.streams) or all(s.newest is None for s in streams):
@@ -256,45 +261,38 @@ def recall_adapted(
         recent = max(s.window_largest for s in streams)
         if target.measured:
             slack, memory[target.operator.id] = _measured(
-                plan, target, before.get("recall"), out, bounds, streams, found
+                plan, target, before, out, bounds, streams, reports
             )
         else:
-            slack, memory[target.operator.id] = _modelled(
-                plan, target, before.get("recall"), out, known
-            )
+            slack, memory[target.operator.id] = _modelled(plan, target, before, out, known)
         for source, setting in target.streams:
             state = out[source.name]
-            quality = dict(state["quality"][setting.column])
-            if quality["slack"] is None:
+            quality = state.quality[setting.column]
+            if quality.slack is None:
                 continue
             # Another join may have asked for more of the same stream.
             most = max(slack, asked.get((source.name, setting.column), 0))
             asked[source.name, setting.column] = most
-            quality = {**quality, "slack": most, "watch": max(0, recent - slack)}
-            changed = {**state["quality"], setting.column: quality}
-            out[source.name] = {**state, "quality": changed}
+            quality = replace(quality, slack=most, watch=max(0, recent - slack))
+            out[source.name] = state.with_quality(setting.column, quality)
     return out, memory
 
 
 def _measured(
     plan: Plan,
     target: JoinTarget,
-    before: Mapping[str, Any] | None,
-    states: Mapping[str, Any],
-    bounds: Mapping[str, Mapping[str, int]],
+    before: RecallState | None,
+    states: Mapping[str, SourceState],
+    bounds: Bounds,
     streams: Sequence[StreamStatistics],
-    found: Sequence[Mapping[str, Any]],
-) -> tuple[int, dict[str, Any]]:
-    # Other outputs may have come or gone, and with them what the join goes by: then it starts anew.
-    state = (
-        MeasuredSlack.fresh(target.asked)
-        if before is None or "lateness" not in before
-        else MeasuredSlack.from_json(target.asked, before)
-    )
-    for task in found:
-        told = task["operators"].get(target.operator.id, {}).get("statistics", {})
-        for key, made, counts in told.get("recall", ()):
-            state.lateness.put(key, np.array(counts, np.int64), made)
+    reports: Sequence[TaskReport],
+) -> tuple[int, RecallState]:
+    # Other outputs may have come or gone, and with them what the join goes by.
+    state = MeasuredSlack.resumed(target.asked, before or RecallState())
+    for report in reports_of(reports, target.operator.id):
+        for interval in report.figures.recall or ():
+            counts = np.array(interval.counts, np.int64)
+            state.lateness.put(interval.key, counts, interval.made)
     largest = max(s.largest for s in streams)
     clock = _slowest(plan, target, states)
     reached = min(
@@ -303,17 +301,17 @@ def _measured(
     )
     if clock is None or not START < reached < END:
         state.slack = largest if state.reached is None else state.slack
-        return state.slack, state.to_json()
-    return state.adapt(clock, reached, largest), state.to_json()
+        return state.slack, state.kept
+    return state.adapt(clock, reached, largest), state.kept
 
 
 def _modelled(
     plan: Plan,
     target: JoinTarget,
-    before: Mapping[str, Any] | None,
-    states: Mapping[str, Any],
+    before: RecallState | None,
+    states: Mapping[str, SourceState],
     known: Mapping[tuple[str, str], StreamStatistics],
-) -> tuple[int, dict[str, Any]]:
+) -> tuple[int, RecallState]:
     asked = target.asked
     node = target.operator.node
     assert isinstance(node, Join)
@@ -324,11 +322,13 @@ def _modelled(
         windows = [max(0, w) for w in reaches(node.within)]
     ahead = relative_sync({f"{n} {c}": s.sync for (n, c), s in known.items()})
     streams: list[StreamDelays] = []
-    latest = []
+    latest: list[tuple[int, Arrived]] = []
     for path in plan.paths_to(target.operator.id):
         mine = known.get((path.producer, path.time))
         if mine is not None:
-            latest.append((path.input, states[path.producer]["quality"][path.time]["arrived"]))
+            arrived = states[path.producer].quality[path.time].arrived
+            assert arrived is not None
+            latest.append((path.input, arrived))
             lead = int(ahead[f"{path.producer} {path.time}"])
             window = windows[path.input]
             rows = mine.rate * asked.period
@@ -336,19 +336,18 @@ def _modelled(
     recent = max(s.window_largest for s in known.values())
     clock = min(s.newest for s in known.values() if s.newest is not None)
     if asked.emit == "immediate":
-        state = KeptSlack(asked) if before is None else KeptSlack.from_json(asked, before)
+        state = KeptSlack.resumed(asked, before or RecallState())
         missed = [_lost(arrived, windows, i, state.slack) for i, arrived in latest]
-        state.arrived(clock, [arrived[0] for _, arrived in latest], missed)
-        return state.adapt(streams, recent, clock), state.to_json()
-    first = clock if before is None else before["first"]
-    found = modelled_slack(asked, streams, recent, clock - first)
-    return found.slack, {**found._asdict(), "estimated": None, "first": first}
+        state.arrived(clock, [arrived.rows for _, arrived in latest], missed)
+        return state.adapt(streams, recent, clock), state.kept
+    first = clock if before is None or before.first is None else before.first
+    modelled = modelled_slack(asked, streams, recent, clock - first)
+    return modelled.slack, RecallState(modelled.slack, first, modelled.needed, modelled.expected)
 
 
-def _lost(arrived: Sequence[Any], windows: Sequence[int], i: int, slack: int) -> float:
+def _lost(arrived: Arrived, windows: Sequence[int], i: int, slack: int) -> float:
     """How many rows' worth of results the latest batch's rows of an input missed."""
-    _, granularity, late = arrived
-    if not late:
+    if not arrived.late:
         return 0.0
-    counts, factor = dense(late)
-    return lost(counts, windows, i, granularity * factor, slack)
+    counts, factor = dense(arrived.late)
+    return lost(counts, windows, i, arrived.granularity * factor, slack)

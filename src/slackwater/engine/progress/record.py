@@ -10,28 +10,32 @@ import numpy as np
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.quality import adaptation, quality_settings, readers
 from slackwater.model.node import Source
-from slackwater.semantics.quality.adapt import Adaptation
 from slackwater.semantics.quality.model import cumulated
+from slackwater.semantics.quality.state import QualityState
+from slackwater.semantics.quality.statistics import StreamStatistics
 from slackwater.semantics.quality.target import Target
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
 
-def quality_record(plan: Plan, source: Source, known: Mapping[str, Any]) -> dict[str, Any]:
+def quality_record(
+    plan: Plan, source: Source, quality: Mapping[str, QualityState]
+) -> dict[str, Any]:
     """Under ``quality``, by time column: the target and how it is kept; nothing where there is no target."""
     out = {}
     for setting in quality_settings(source):
-        found = adaptation(plan, source, setting, known.get(setting.column, {}))
+        known = quality.get(setting.column)
+        adapting = adaptation(plan, source, setting, known)
         assert setting.target is not None
         names = [r.path.consumer for r in readers(plan, source, setting.column)]
         out[setting.column] = {
             "target": shown_target(setting.target),
             "method": setting.target.method,
             "strict": setting.strict,
-            "slack": known.get(setting.column, {}).get("slack"),
-            "warm": found.warm,
-            "delays": _delays(found),
-            "rate": found.statistics.rate,
+            "slack": None if known is None else known.slack,
+            "warm": adapting.warm,
+            "delays": _delays(adapting.statistics),
+            "rate": adapting.statistics.rate,
             "consumers": {
                 name: {
                     "needed": state.needed,
@@ -39,7 +43,7 @@ def quality_record(plan: Plan, source: Source, known: Mapping[str, Any]) -> dict
                     "measured": state.measured,
                     "window": state.measured_wid,
                 }
-                for name, state in zip(names, found.states, strict=True)
+                for name, state in zip(names, adapting.states, strict=True)
             },
         }
     return {"quality": out} if out else {}
@@ -54,8 +58,7 @@ def shown_target(target: Target) -> dict[str, float]:
     return {"recall": target.recall or 0.0, "over": target.over or 0}
 
 
-def _delays(found: Adaptation) -> dict[str, Any]:
-    s = found.statistics
+def _delays(s: StreamStatistics) -> dict[str, Any]:
     whole = cumulated(s.shares)
     quantiles = {
         name: int(np.searchsorted(whole, q - 1e-12)) * s.granularity

@@ -4,49 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import Bounds, Progress, SourceReport
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.window import JointWindow, is_all_time
 from slackwater.semantics.bounds import propagate
 from slackwater.semantics.frontier import Points, frontier
 from slackwater.semantics.pattern_rules import propagate_patterns
-from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, advance, initial_state
 from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.summary import SourceSummary, merge
 from slackwater.semantics.window_chains import flush_bound, window_chains
 
 
-def new_progress(batch: Batch, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """States of the sources and bounds of all nodes after the batch, with the merged summaries."""
-    states: dict[str, Any] = {}
-    merged: dict[str, Any] = {}
-    sources: dict[str, dict[str, int]] = {}
-    samples = sorted(s["sample"] for s in summaries if s.get("sample"))
+def new_progress(batch: Batch, reports: Sequence[SourceReport]) -> Progress:
+    """The progress of a batch, from what its low-level tasks report of the sources."""
+    states: dict[str, SourceState] = {}
+    merged: dict[str, SourceSummary] = {}
+    samples = sorted(r.sample for r in reports if r.sample)
     for source in batch.plan.sources:
         settings = resolve_source(source)
-        parts = [
-            SourceSummary.from_json(s["summary"]) for s in summaries if s["source"] == source.name
-        ]
-        summary = merge(parts, settings)
-        state = state_of(batch.states, source.name) or initial_state(source)
+        summary = merge((r.summary for r in reports if r.source == source.name), settings)
+        state = batch.states.get(source.name) or initial_state(source)
         ended = source.name in batch.ended
         backlog = source.name in batch.backlog
         state = advance(source, settings, state, summary, batch.now, ended=ended, backlog=backlog)
         if batch.flush and not ended:
             state = _flushed(batch.plan, source, state)
-        states[source.name] = state.to_json()
-        merged[source.name] = summary.to_json()
-        sources[source.name] = {c: s.bound for c, s in state.columns.items()}
-    return {
-        "states": states,
-        "summaries": merged,
-        "bounds": bounds_of(batch.plan, sources, batch.holds),
-        "sample": samples[0] if samples else None,
-    }
+        states[source.name] = state
+        merged[source.name] = summary
+    sources = {name: state.bounds for name, state in states.items()}
+    bounds = bounds_of(batch.plan, sources, batch.holds)
+    return Progress(states, merged, bounds, samples[0] if samples else None)
 
 
 def _flushed(plan: Plan, source: Source, state: SourceState) -> SourceState:
@@ -74,24 +66,17 @@ def bounds_of(
 
 
 def held_bounds(
-    plan: Plan, progress: Mapping[str, Any], holds: Mapping[str, Sequence[int]]
+    plan: Plan, progress: Progress, holds: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, int]]:
     """The bounds of a batch's progress once it is known what the joins hold back."""
-    sources = {
-        name: {c: s["bound"] for c, s in state["columns"].items()}
-        for name, state in progress["states"].items()
-    }
-    return bounds_of(plan, sources, holds)
+    return bounds_of(plan, {n: s.bounds for n, s in progress.states.items()}, holds)
 
 
 def patterns_of(
-    plan: Plan, states: Mapping[str, Any], bounds: Mapping[str, Mapping[str, int]]
+    plan: Plan, states: Mapping[str, SourceState], bounds: Bounds
 ) -> dict[str, Patterns]:
     """Patterns of every node by name, from the states of the sources and the bounds that go with them."""
-    sources = {
-        s.name: tuple(Pattern.from_json(p) for p in states.get(s.name, {}).get("patterns", ()))
-        for s in plan.sources
-    }
+    sources = {s.name: states[s.name].patterns if s.name in states else () for s in plan.sources}
     linear = [bounds.get(name, {}) for name in plan.names]
     return dict(zip(plan.names, propagate_patterns(plan.nodes, linear, sources), strict=True))
 
@@ -99,7 +84,7 @@ def patterns_of(
 def frontiers_of(
     batch: Batch,
     operator: Operator,
-    bounds: Mapping[str, Mapping[str, int]],
+    bounds: Bounds,
     holds: Mapping[str, Sequence[int]],
 ) -> tuple[Points, Points]:
     """The frontiers of a group-by on several times, before the batch and with the new bounds and holds."""
@@ -120,8 +105,3 @@ def frontiers_of(
         lambda n: holds.get(plan.name_of(n)),
     )
     return old, new
-
-
-def state_of(states: Mapping[str, Any], name: str) -> SourceState | None:
-    """A source's stored state, or None before its first batch."""
-    return SourceState.from_json(states[name]) if name in states else None

@@ -7,6 +7,9 @@ that of the manifest it starts from. A request whose file is lost before an inte
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import write_new
@@ -15,13 +18,32 @@ from slackwater.engine.store.manifest import Manifest
 _FLUSH = "flush-"
 
 
+@dataclass(frozen=True)
+class FlushRequest:
+    """That every window which holds a row be closed; by the number that the name of its file has."""
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{_FLUSH}{self.number:06d}"
+
+    @classmethod
+    def of(cls, file: Path) -> FlushRequest | None:
+        """What a file asks; None of a file that is no such request."""
+        number = file.name.removeprefix(_FLUSH)
+        is_one = file.name.startswith(_FLUSH) and number.isdecimal()
+        return cls(int(number)) if is_one else None
+
+
 def request_flush(checkpoint: Checkpoint, above: int = 0) -> int:
     """Ask for a flush; the number of the request, which is above ``above`` and all that were given before."""
     number = max(above, _newest_request(checkpoint), _newest_taken(checkpoint)) + 1
     while True:
         try:
             # Never replaces: whoever else asks at this moment gets a number of their own.
-            write_new(checkpoint.control / f"{_FLUSH}{number:06d}", b"", checkpoint.rights)
+            write_new(checkpoint.control / FlushRequest(number).name, b"", checkpoint.rights)
             return number
         except FileExistsError:
             number += 1
@@ -34,20 +56,19 @@ def requested_flushes(checkpoint: Checkpoint, base: Manifest | None) -> int:
 
 def remove_done(checkpoint: Checkpoint, done: Manifest) -> None:
     """Remove the requests that the newest manifest has done."""
-    for number, name in _requests(checkpoint):
-        if number <= done.flushes:
-            (checkpoint.control / name).unlink(missing_ok=True)
+    for file, request in _requests(checkpoint):
+        if request.number <= done.flushes:
+            file.unlink(missing_ok=True)
 
 
-def _requests(checkpoint: Checkpoint) -> list[tuple[int, str]]:
-    """Number and file name of each request."""
-    names = [p.name for p in checkpoint.control.glob(f"{_FLUSH}*")]
-    parted = [(n.removeprefix(_FLUSH), n) for n in names]
-    return [(int(number), n) for number, n in parted if number.isdecimal()]
+def _requests(checkpoint: Checkpoint) -> list[tuple[Path, FlushRequest]]:
+    """What each file asks."""
+    asked = [(file, FlushRequest.of(file)) for file in checkpoint.control.glob(f"{_FLUSH}*")]
+    return [(file, request) for file, request in asked if request is not None]
 
 
 def _newest_request(checkpoint: Checkpoint) -> int:
-    return max((number for number, _ in _requests(checkpoint)), default=0)
+    return max((request.number for _, request in _requests(checkpoint)), default=0)
 
 
 def _newest_taken(checkpoint: Checkpoint) -> int:

@@ -9,15 +9,17 @@ that every Spark batch has one (a batch in which nothing could change leaves non
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import damaged, seal, unseal, write_new, write_replace
+from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.errors import CheckpointError
+from slackwater.semantics.progress import SourceState
 
 FORMAT = 1
 
@@ -83,15 +85,15 @@ class Manifest:
     epoch: int
     ordinal: int
     groups: int
-    sources: dict[str, Any]
-    bounds: dict[str, dict[str, int]]
+    sources: Mapping[str, SourceState]
+    bounds: Mapping[str, Mapping[str, int]]
     runs: dict[str, list[list[Run]]]
     outputs: dict[str, list[OutputFile]]
     final: bool = False
     flushes: int = 0
     progress: dict[str, Any] = field(default_factory=dict)
     offsets: str = ""
-    statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    statistics: Statistics = field(default_factory=dict)
     ledgers: dict[str, list[Any]] = field(default_factory=dict)
     holds: dict[str, list[int]] = field(default_factory=dict)
     tables: dict[str, list[Run]] = field(default_factory=dict)
@@ -103,7 +105,9 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
-        document = asdict(self)
+        document = asdict(replace(self, sources={}, statistics={}))
+        document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
+        document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
         document["format"] = FORMAT
         return document
 
@@ -123,6 +127,13 @@ class Manifest:
         }
         document["tables"] = {
             op: [Run.from_json(r) for r in runs] for op, runs in document.get("tables", {}).items()
+        }
+        document["sources"] = {
+            name: SourceState.from_json(state) for name, state in document["sources"].items()
+        }
+        document["statistics"] = {
+            op: OperatorStatistics.from_json(known)
+            for op, known in document.get("statistics", {}).items()
         }
         document["outputs"] = {
             name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()

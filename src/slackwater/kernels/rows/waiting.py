@@ -21,12 +21,10 @@ from slackwater.model.names import FOR, TIME
 from slackwater.semantics.lateness import is_late
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.slack.routes import ROOT, Routes
+from slackwater.semantics.slack.waiting import Marks
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-
-Marks = Mapping[str, Mapping[str, int]]
-"""By place, then by consumer; a consumer is owed nothing from a place where it has no mark."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from slackwater.semantics.quality.measure import Coverage
 from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.moments import Moments, Recent
 from slackwater.semantics.quality.needs import Needs, first_level
+from slackwater.semantics.quality.state import AdaptationState
 from slackwater.semantics.quality.statistics import StreamStatistics
 from slackwater.semantics.quality.target import RETROSPECT, SETTLED, Consumer, Target
 from slackwater.semantics.quality.threshold import Asked, complete_threshold, threshold
@@ -214,29 +215,25 @@ class Adaptation:
         )
 
     # ---- durable ----
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts; target and consumers are the query's and stay out."""
-        return {
-            "statistics": self.statistics.to_json(),
-            "states": {
-                c.name: s.to_json() for c, s in zip(self.consumers, self.states, strict=True)
-            },
-            "slack": self.slack,
-            "first": self.first,
-            "edges": self.edges,
-        }
+    @property
+    def kept(self) -> AdaptationState:
+        """What is durable: target and consumers are the query's and stay out."""
+        states = {c.name: s.to_json() for c, s in zip(self.consumers, self.states, strict=True)}
+        return AdaptationState(
+            self.statistics.to_json(), states, self.slack, self.first, self.edges
+        )
 
     @classmethod
-    def from_json(
-        cls, json: Mapping[str, Any], target: Target, consumers: Sequence[Consumer]
+    def resumed(
+        cls, kept: AdaptationState, target: Target, consumers: Sequence[Consumer]
     ) -> Adaptation:
-        """The inverse of `to_json`; consumers that are new on a restart begin afresh."""
-        known = json["states"]
+        """The inverse of `kept`; consumers that are new on a restart begin afresh."""
         states = [
-            ConsumerState.from_json(known[c.name]) if c.name in known else fresh_state(target, c)
+            ConsumerState.from_json(kept.states[c.name])
+            if c.name in kept.states
+            else fresh_state(target, c)
             for c in consumers
         ]
-        statistics = StreamStatistics.from_json(json["statistics"])
-        return cls(
-            target, consumers, statistics, states, json["slack"], json["first"], json["edges"]
-        )
+        statistics = StreamStatistics.from_json(kept.statistics)
+        edges = {name: list(times) for name, times in kept.edges.items()}
+        return cls(target, consumers, statistics, states, kept.slack, kept.first, edges)

@@ -12,6 +12,7 @@ from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.moments import added as added_moments
 from slackwater.semantics.quality.needs import Late
 from slackwater.semantics.quality.needs import merged as merged_late
+from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.quality.statistics import Bag, merged_bags
 
 MAX_GROUPS = 256
@@ -67,19 +68,19 @@ def merged_rows(parts: Sequence[Rows]) -> Rows:
 class Gathered:
     """One column of a source in one batch: its delays, and each consumer's rows.
 
-    ``judged`` is what the one task of a stream with strict lateness found: the adaptation's state and the bound.
+    ``judged`` is what the one task of a stream with strict lateness leaves: the adaptation's state and the bound.
     """
 
     bag: Bag | None = None
     consumers: tuple[Rows, ...] = ()
-    judged: Mapping[str, Any] | None = None
+    judged: QualityState | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
         return {
             "bag": None if self.bag is None else self.bag.to_json(),
             "consumers": [c.to_json() for c in self.consumers],
-            "judged": self.judged,
+            "judged": None if self.judged is None else self.judged.to_json(),
         }
 
     @classmethod
@@ -88,7 +89,7 @@ class Gathered:
         return cls(
             None if json["bag"] is None else Bag.from_json(json["bag"]),
             tuple(Rows.from_json(c) for c in json["consumers"]),
-            json["judged"],
+            None if json["judged"] is None else QualityState.from_json(json["judged"]),
         )
 
 

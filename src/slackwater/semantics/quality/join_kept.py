@@ -9,9 +9,8 @@ the last one when the next is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from slackwater.semantics.quality.delays import Ints
 from slackwater.semantics.quality.join_measured import AHEAD
 from slackwater.semantics.quality.join_slack import Modelled, RecallTarget, modelled_slack
 from slackwater.semantics.quality.recall import StreamDelays, instant_requirement, kept_share
+from slackwater.semantics.quality.recall_state import RecallState
 
 __all__ = ["KeptSlack", "lost"]
 
@@ -85,14 +85,20 @@ class KeptSlack:
         gone = np.array([p[2] for p in mine], np.float64).sum(axis=0)
         return float(np.clip(1.0 - (gone / np.maximum(rows, 1.0)).sum(), 0.0, 1.0))
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; the target is the query's."""
-        own = {k: v for k, v in self.__dict__.items() if k not in ("target", "past")}
-        return {**own, "past": [list(p) for p in self.past]}
+    @property
+    def kept(self) -> RecallState:
+        """What is durable; the target is the query's."""
+        return RecallState(
+            self.slack,
+            self.first,
+            self.needed,
+            self.expected,
+            self.estimated,
+            past=tuple(self.past),
+        )
 
     @classmethod
-    def from_json(cls, target: RecallTarget, json: Mapping[str, Any]) -> KeptSlack:
-        """The inverse of `to_json`; of a join that went by something else so far, what there is in common."""
-        names = ("slack", "first", "needed", "expected", "estimated")
-        own = {k: json[k] for k in names if k in json}
-        return cls(target, **own, past=[(k, list(r), list(g)) for k, r, g in json.get("past", ())])
+    def resumed(cls, target: RecallTarget, kept: RecallState) -> KeptSlack:
+        """The inverse of `kept`; of a join that went by something else so far, what there is in common."""
+        past = list(kept.past or ())
+        return cls(target, kept.slack, kept.first, past, kept.needed, kept.expected, kept.estimated)

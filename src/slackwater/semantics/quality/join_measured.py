@@ -7,9 +7,7 @@ swing between nothing and the largest delay. What it has in excess is not used u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from slackwater.semantics.quality.controller import JOIN_WEIGHTS, Controller
 from slackwater.semantics.quality.join_slack import WARMUP, RecallTarget
 from slackwater.semantics.quality.recall import instant_requirement
 from slackwater.semantics.quality.recall_lateness import ResultLateness, lateness_edges
+from slackwater.semantics.quality.recall_state import RecallState
 
 __all__ = ["MeasuredSlack"]
 
@@ -82,22 +81,29 @@ class MeasuredSlack:
         self.lateness.purge(clock)
         return chosen
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; the target is the query's."""
-        names = ("slack", "reached", "first", "needed", "expected", "estimated")
-        own = {n: getattr(self, n) for n in names}
-        parts = {"lateness": self.lateness.to_json(), "controller": self.controller.to_json()}
-        return {**own, **parts}
+    @property
+    def kept(self) -> RecallState:
+        """What is durable; the target is the query's."""
+        return RecallState(
+            self.slack,
+            self.first,
+            self.needed,
+            self.expected,
+            self.estimated,
+            self.reached,
+            self.lateness.intervals,
+            replace(self.controller),
+        )
 
     @classmethod
-    def from_json(cls, target: RecallTarget, json: Mapping[str, Any]) -> MeasuredSlack:
-        """The inverse of `to_json`."""
+    def resumed(cls, target: RecallTarget, kept: RecallState) -> MeasuredSlack:
+        """The inverse of `kept`. A join that went by something else so far starts anew."""
         made = cls.fresh(target)
-        made.lateness = ResultLateness.from_json(
-            json["lateness"], target.granularity, target.interval, target.period
-        )
-        made.controller = Controller.from_json(json["controller"])
-        for name, value in json.items():
-            if name not in ("lateness", "controller"):
-                setattr(made, name, value)
+        if kept.lateness is None or kept.controller is None:
+            return made
+        for interval in kept.lateness:
+            made.lateness.put(interval.key, np.array(interval.counts, np.int64), interval.made)
+        made.controller = replace(kept.controller)
+        made.slack, made.first, made.reached = kept.slack, kept.first, kept.reached
+        made.needed, made.expected, made.estimated = kept.needed, kept.expected, kept.estimated
         return made

@@ -12,14 +12,14 @@ those times for which it is known in full: of the results up to one bin, how man
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.semantics.quality.delays import Floats, Ints
 
-__all__ = ["ResultLateness", "lateness_bins", "lateness_edges"]
+__all__ = ["LateInterval", "ResultLateness", "lateness_bins", "lateness_edges"]
 
 
 def _grid(most: int) -> Ints:
@@ -61,6 +61,14 @@ def _shares(sums: Ints, ends: Ints, length: int) -> Floats:
     before = (sums[high, at - 1] - sums[low, at - 1]).astype(np.float64)
     steps = np.divide(before, whole, out=np.ones(bins - 1), where=whole > 0)
     return np.append(np.cumprod(steps[::-1])[::-1], 1.0)
+
+
+class LateInterval(NamedTuple):
+    """Results with times in one interval: its number, those that left in time, and all by bin of lateness."""
+
+    key: int
+    made: int
+    counts: list[int]
 
 
 @dataclass
@@ -159,16 +167,9 @@ class ResultLateness:
             table[key - first + 1, : len(counts)] = counts
         return first, np.cumsum(np.cumsum(table, axis=1), axis=0)
 
-    def to_json(self) -> list[list[Any]]:
-        """Interval, results in time, then counts by bin."""
-        return [[k, self.made[k], self.found[k].tolist()] for k in sorted(self.found)]
-
-    @classmethod
-    def from_json(
-        cls, json: list[list[Any]], granularity: int, interval: int, span: int
-    ) -> ResultLateness:
-        """The inverse of `to_json`."""
-        made = cls(granularity, interval, span)
-        for key, left, counts in json:
-            made.put(int(key), np.array(counts, np.int64), int(left))
-        return made
+    @property
+    def intervals(self) -> tuple[LateInterval, ...]:
+        """What is known of each interval."""
+        return tuple(
+            LateInterval(k, self.made[k], self.found[k].tolist()) for k in sorted(self.found)
+        )

@@ -260,6 +260,12 @@ class StreamStatistics:
             "sketch": self.sketch.to_json(),
         }
 
+    @staticmethod
+    def granularity_in(json: Mapping[str, Any]) -> int:
+        """The width of a bin, read from the JSON of statistics without the rest of it."""
+        width: int = json["window"]["granularity"]
+        return width
+
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> StreamStatistics:
         """The inverse of `to_json`."""

@@ -206,7 +206,7 @@ class _SparkRun:
             assert manifest is not None, "a batch is published only after its commit"
             rows = [plain(r) for r in table.to_pylist()]
             self.rows[name, manifest.ordinal] = rows
-            self.bounds[manifest.ordinal] = manifest.bounds
+            self.bounds[manifest.ordinal] = {n: dict(b) for n, b in manifest.bounds.items()}
             self.records[manifest.ordinal] = manifest.progress
 
         return collect

@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine.driver.job import check_descriptors
+from slackwater.engine.driver.job import check_reports
 from slackwater.engine.lowlevel.inputs import Input, places
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.paths.task_errors import errors_here
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches, unpack
 from slackwater.engine.plan.plan import Plan
@@ -64,16 +65,17 @@ class LocalHost:
         inputs: Sequence[Input],
         splits: dict[int, dict[str, list[Split]]],
         has_rows: bool,
-    ) -> list[dict[str, Any]]:
+    ) -> list[TaskReport]:
         """The job of a batch, task after task. ``frame`` is not used."""
         check_local(batch.plan)
         with errors_here():
             sent = _split_messages(batch, splits)
             if has_rows:
                 sent += _row_messages(batch, inputs, self.batches[batch.id])
-            descriptors = [unpack(blob)[1] for _, blob in shuffled(batch, sent)]
-        check_descriptors(batch, descriptors)
-        return descriptors
+            bodies = [unpack(blob)[1] for _, blob in shuffled(batch, sent)]
+            reports = [TaskReport.from_json(body) for body in bodies]
+        check_reports(batch, reports)
+        return reports
 
 
 def check_local(plan: Plan) -> None:

@@ -1,0 +1,90 @@
+"""What manifests hold of sources and operators: it survives JSON, and JSON of older versions is understood."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.engine.store.manifest import Manifest
+from slackwater.engine.store.statistics import OperatorStatistics
+from slackwater.semantics.quality.recall_state import RecallState
+from slackwater.semantics.slack.waiting import Waiting
+from tests.semantics.values import COUNTS, NAMES, recall_states, source_states, waitings
+
+common = (COUNTS, COUNTS, COUNTS, st.floats(0, 9))
+kinds = {"recall": st.none() | recall_states(), "waiting": st.none() | waitings()}
+statistics = st.builds(OperatorStatistics, *common, **kinds) | st.builds(
+    OperatorStatistics, *common, st.sampled_from(["panes", "wids"]), COUNTS, COUNTS, **kinds
+)
+COMMON = {"slack": 4, "first": 1, "needed": 0.9, "expected": 0.95, "estimated": None}
+
+
+def again(document: Any) -> Any:
+    return json.loads(json.dumps(document))
+
+
+@given(known=recall_states())
+def test_what_a_join_remembers_survives_json(known: RecallState) -> None:
+    assert RecallState.from_json(again(known.to_json())) == known
+
+
+@given(known=waitings())
+def test_what_is_known_of_a_store_survives_json(known: Waiting) -> None:
+    assert Waiting.from_json(again(known.to_json())) == known
+
+
+@given(known=statistics)
+def test_statistics_survive_json(known: OperatorStatistics) -> None:
+    assert OperatorStatistics.from_json(again(known.to_json())) == known
+
+
+@given(
+    sources=st.dictionaries(NAMES, source_states(), max_size=2),
+    known=st.dictionaries(NAMES, statistics, max_size=2),
+)
+def test_manifests_survive_json(sources: Any, known: Any) -> None:
+    manifest = Manifest(1, 1, 1, 2, sources, {"s": {"ts": 4}}, {}, {}, statistics=known)
+    assert Manifest.from_json(again(manifest.to_json())) == manifest
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        COMMON,
+        {**COMMON, "past": [[3, [4, 5], [0.5, 0.0]]]},
+        {
+            **COMMON, "reached": None, "lateness": [[3, 4, [5, 6]]],
+            "controller": {"up": 1.0, "ud": 2.0, "alpha": 0.5, "error": None},
+        },
+    ],
+    ids=["by the model", "by what was lost", "by lateness"],
+)  # fmt: skip
+def test_the_json_of_a_recall_is_that_of_the_manifests(written: dict[str, Any]) -> None:
+    assert RecallState.from_json(written).to_json() == written
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"peakRows": 4, "peakBytes": 5, "results": 6, "seconds": 0.5},
+        {"peakRows": 4, "peakBytes": 5, "results": 0, "seconds": 0,
+         "plan": "panes", "rows": 0, "partials": 0},
+    ],
+)  # fmt: skip
+def test_the_json_of_statistics_is_that_of_the_manifests(written: dict[str, Any]) -> None:
+    assert OperatorStatistics.from_json(written).to_json() == written
+
+
+def test_older_versions_measured_less() -> None:
+    assert OperatorStatistics.from_json({}) == OperatorStatistics()
+    older = {"plan": "wids", "rows": 9, "partials": 3}
+    assert OperatorStatistics.from_json(older) == OperatorStatistics(
+        plan="wids", rows=9, partials=3
+    )
+    document = Manifest(1, 1, 1, 2, {}, {}, {}, {}).to_json()
+    del document["statistics"]
+    assert Manifest.from_json(document).statistics == {}
