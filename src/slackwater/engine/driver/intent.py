@@ -66,11 +66,11 @@ def intended(
     quiet = {i for i in range(len(query.inputs))
              if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
     ordinal = 0 if base is None else base.ordinal + 1
-    told = query.clock.ended(ordinal)
+    scripted = query.clock.ended(ordinal)
     ended = {
         s.name
         for s in query.plan.sources
-        if final or s.name in told
+        if final or s.name in scripted
         or (s.end_of_stream and s.input in quiet and base is not None)
     }  # fmt: skip
     intent = Intent(
@@ -110,7 +110,7 @@ def _checked_row_files(
 
     Gives the local files of each input. Spark passes over one that is gone, and says nothing.
     """
-    found: dict[int, list[str]] = {}
+    by_input: dict[int, list[str]] = {}
     for index in row_inputs:
         item = query.inputs[index]
         for number in query.sources_of(index):
@@ -120,8 +120,8 @@ def _checked_row_files(
                 source_files(item, files, query.plan.zone)
             local = [f for f in files if f.startswith("/")]
             if local:
-                found.setdefault(index, []).extend(local)
-    return found
+                by_input.setdefault(index, []).extend(local)
+    return by_input
 
 
 def check_done(host: Host, checkpoint: Checkpoint, done: Manifest) -> None:

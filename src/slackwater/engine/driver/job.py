@@ -121,18 +121,18 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
 def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
     """One row per group that tells each task which group it is; makes every task run."""
     key = (spark._jsparkSession.hashCode(), groups)
-    found = _control.get(key)
-    if found is None:
+    control = _control.get(key)
+    if control is None:
         values = ", ".join(
             f"({route}, X'{pack_control('group', g).hex()}')"
             for g, route in enumerate(routes(groups))
         )
-        found = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
+        control = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
         # Other queries may do the same at this moment, in threads of their own.
         for old in list(_control)[: max(0, len(_control) + 1 - CONTROL_FRAMES)]:
             _control.pop(old, None)
-        _control[key] = found
-    return found
+        _control[key] = control
+    return control
 
 
 def check_reports(batch: Batch, reports: list[TaskReport]) -> None:

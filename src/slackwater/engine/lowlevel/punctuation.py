@@ -36,15 +36,15 @@ class Said:
     implausible: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def added(
-        self, setting: Settings, found: dict[str, PartitionSummary]
+        self, setting: Settings, summaries: dict[str, PartitionSummary]
     ) -> dict[str, PartitionSummary]:
         """The summaries of a column with what punctuation says of it."""
-        for name, summary in found.items():
+        for name, summary in summaries.items():
             at = (setting.column, name)
             if at in self.bounds or at in self.implausible:
                 future = summary.future + self.implausible.get(at, 0)
-                found[name] = replace(summary, punct=self.bounds.get(at), future=future)
-        return found
+                summaries[name] = replace(summary, punct=self.bounds.get(at), future=future)
+        return summaries
 
 
 class Punctuation:
@@ -71,13 +71,13 @@ class Punctuation:
             places = np.flatnonzero(table[column].is_valid().to_numpy(zero_copy_only=False))
             if not len(places):
                 continue
-            found: dict[str, dict[Pattern, int]] = {}
+            counted: dict[str, dict[Pattern, int]] = {}
             for place, tests in zip(places, table[column].take(places).to_pylist(), strict=True):
                 given = {c: (t["op"], t["value"]) if t else (None, None) for c, t in tests}
                 pattern = pattern_of(given, types, self.batch.plan.zone)
-                counts = found.setdefault(names[int(codes[place])], {})
+                counts = counted.setdefault(names[int(codes[place])], {})
                 counts[pattern] = counts.get(pattern, 0) + 1
-            for name, patterns in found.items():
+            for name, patterns in counted.items():
                 for pattern, count in patterns.items():
                     self._sort_out(said, name, pattern, count)
         return said
@@ -124,8 +124,8 @@ def column_origin(node: Node, column: str, source: Source) -> str | None:
         return None if below is None else column_origin(node.child, below, source)
     if isinstance(node, Union):
         at = [f.name for f in node.schema].index(column)
-        found = [column_origin(c, c.schema[at].name, source) for c in node.inputs]
-        return next((f for f in found if f is not None), None)
+        origins = [column_origin(c, c.schema[at].name, source) for c in node.inputs]
+        return next((f for f in origins if f is not None), None)
     if isinstance(node, Aggregate):
         keys = {k.name: plain_column(k.expr) for k in node.keys}
         below = keys.get(column)

@@ -49,7 +49,7 @@ class QualityRows:
         ready: dict[int, pa.Table] | None,
     ) -> dict[str, Gathered]:
         """What one chunk of rows tells, by time column."""
-        found = {}
+        by_column = {}
         columns = [t.name for t in self.source.times]
         for setting in self.settings:
             verdict = judged[columns.index(setting.column)]
@@ -64,8 +64,8 @@ class QualityRows:
                 )
                 for reader in self.readers[setting.column]
             ]
-            found[setting.column] = Gathered(bag, tuple(rows))
-        return found
+            by_column[setting.column] = Gathered(bag, tuple(rows))
+        return by_column
 
     def _known(self, setting: Settings, names: Sequence[str]) -> tuple[int, list[list[int]]]:
         """The width of bins, and by partition the newest times after earlier batches."""
@@ -95,13 +95,13 @@ class QualityRows:
         known = ready is not None and reader.path.id in ready
         if reader.path.blocked_by is not None and not known:
             return Rows(counted, (seen, seen, *[Moments()] * len(reader.values)))
-        found = feed(self.batch, reader, table, usable, ready)
-        values = [v[found.passed] for v in found.values]
-        passed = Moments.ones(int(found.passed.sum()))
+        fed = feed(self.batch, reader, table, usable, ready)
+        values = [v[fed.passed] for v in fed.values]
+        passed = Moments.ones(int(fed.passed.sum()))
         late = Late()
         if window is not None and setting.target is not None:
-            at = clocks[usable][found.passed]
-            late = Late.of(times[found.passed], at, values, window, granularity)
+            at = clocks[usable][fed.passed]
+            late = Late.of(times[fed.passed], at, values, window, granularity)
         groups = self._groups(reader, setting, table, usable, ready)
         return Rows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
 
@@ -136,9 +136,9 @@ class QualityRows:
         named = ", ".join(f"{sql} AS {ours(f'_c{i}')}" for i, sql in enumerate(items))
         sql = f"SELECT {key} AS {_HASH}, {named} FROM {sub_query(base)} GROUP BY 1 ORDER BY 1"
         sql = f"{sql} LIMIT {MAX_GROUPS}"
-        found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
+        sums = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
         out = []
-        for row in found.to_pylist():
+        for row in sums.to_pylist():
             numbers = [row[ours(f"_c{i}")] or 0 for i in range(len(items))]
             parts = [Moments.ones(int(numbers[0]))]
             for i in range(len(values)):
@@ -168,11 +168,11 @@ def feed(
     items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
     sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
     rows = rows if kept.all() else rows.filter(pa.array(kept))
-    found = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
-    at = found[PLACE].to_numpy()
+    passing = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
+    at = passing[PLACE].to_numpy()
     passed[at] = True
     for i, column in enumerate(values):
-        column[at] = found[ours(f"_v{i}")].to_numpy(zero_copy_only=False)
+        column[at] = passing[ours(f"_v{i}")].to_numpy(zero_copy_only=False)
     return Feed(passed[usable], [v[usable] for v in values])
 
 

@@ -187,7 +187,7 @@ class SourceTask:
             said.patterns,
             {
                 **self.quality.gathered(table, data, codes, names, judged, ready),
-                **self.strict.found,
+                **self.strict.judged,
             },
         )
 
@@ -243,9 +243,9 @@ class SourceTask:
 
     def _sample(self, table: pa.Table, data: Mask, judged: list[Verdicts]) -> None:
         for setting, verdict in zip(self.settings, judged, strict=True):
-            found = np.flatnonzero(verdict.late & data)
-            if len(found) and self.sample is None:
-                row = table.slice(int(found[0]), 1).to_pylist()[0]
+            late_rows = np.flatnonzero(verdict.late & data)
+            if len(late_rows) and self.sample is None:
+                row = table.slice(int(late_rows[0]), 1).to_pylist()[0]
                 self.sample = json.dumps([setting.column, {k: str(v) for k, v in row.items()}])
 
     # ---- late rows as a stream ----

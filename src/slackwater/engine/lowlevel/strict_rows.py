@@ -47,7 +47,7 @@ class StrictRows:
         if self.setting is not None:
             self.readers = readers(batch.plan, source, self.setting.column)
         self.bounds: Ints | None = None
-        self.found: dict[str, Gathered] = {}
+        self.judged: dict[str, Gathered] = {}
 
     def judge(
         self, table: pa.Table, ticks: Ints, usable: Mask, ready: dict[int, pa.Table] | None
@@ -63,7 +63,7 @@ class StrictRows:
         bounds = np.full(len(ticks), START)
         bounds[usable] = judged.bounds
         self.bounds = bounds
-        self.found = {column: Gathered(judged=durable(adapting, judged.bound))}
+        self.judged = {column: Gathered(judged=durable(adapting, judged.bound))}
         return bounds
 
     def floored(self, path: Path, table: pa.Table) -> tuple[Path, pa.Table]:

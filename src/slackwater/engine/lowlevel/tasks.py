@@ -94,9 +94,9 @@ def partial_task(batch: Batch, fused: Fused, columns: tuple[tuple[str, str], ...
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         delivery = LowDelivery(batch, f"l0p{_partition_id()}")
         task = SourceTask(batch, fused.source, delivery)
-        found = list(batches)
-        if found:
-            table = pa.Table.from_batches(found)
+        received = list(batches)
+        if received:
+            table = pa.Table.from_batches(received)
             table = pa.table({name: table[column] for name, column in columns})
             deliver_fused(task, fused, table, from_spark=True)
         delivery.flow_over()
@@ -150,10 +150,10 @@ def _scan(plan: Plan, readers: Sequence[SourceTask], splits: Sequence[Split]) ->
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:
     """Sources that read the same columns of the same files; one scan serves them all."""
-    found: dict[tuple[int, tuple[Field, ...]], list[Source]] = {}
+    by_schema: dict[tuple[int, tuple[Field, ...]], list[Source]] = {}
     for source in sources:
-        found.setdefault((source.input, source.schema), []).append(source)
-    return list(found.values())
+        by_schema.setdefault((source.input, source.schema), []).append(source)
+    return list(by_schema.values())
 
 
 def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> list[Message]:

@@ -123,8 +123,8 @@ class JoinProgram(Program):
         sql = relation(finishing(self.node), f"SELECT * FROM {ROWS}")
         sql = f"SELECT coalesce({where.duck}, false) AS {PASS} FROM {sub_query(sql)}"
         connection = connect(self.batch.settings.memory)
-        found = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})[PASS]
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        passes = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})[PASS]
+        return passes.combine_chunks() if isinstance(passes, pa.ChunkedArray) else passes
 
     def _columns(self, names: Sequence[str], rows: pa.Table) -> pa.Table:
         """The user's columns of these names, or all, of joined rows."""
@@ -132,11 +132,11 @@ class JoinProgram(Program):
         wanted = [f.name for f in schema]
         step = Step(columns=tuple(o for o in self.node.outputs if o.name in wanted))
         shown = self.shown(rows)
-        found = renamed((step,), shown)
-        if found is None:
+        table = renamed((step,), shown)
+        if table is None:
             sql = relation((step,), f"SELECT * FROM {ROWS}")
-            found = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: shown})
-        return cast_table(found, schema)
+            table = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: shown})
+        return cast_table(table, schema)
 
 
 def _reader(

@@ -40,8 +40,8 @@ def fixed_slack(plan: Plan, sort: str) -> int | None:
     source = plan.node(path.producer)
     if not isinstance(source, Source):
         return None
-    found = next((s for s in resolve_source(source) if s.column == path.time), None)
-    return None if found is None else {"delay": found.delay, "ordered": 0}.get(found.kind)
+    settings = next((s for s in resolve_source(source) if s.column == path.time), None)
+    return None if settings is None else {"delay": settings.delay, "ordered": 0}.get(settings.kind)
 
 
 def tree_of(
@@ -87,13 +87,13 @@ def placed(plan: Plan, last: Manifest | None) -> Plan:
     """The plan of a batch: each store with the places of its rows."""
     if not stores(plan):
         return plan
-    found = {}
+    with_places = {}
     for store in stores(plan):
         known = waiting(plan, store, last)
-        found[store.id] = replace(
+        with_places[store.id] = replace(
             store, places=Places(known.routes, known.marks, _stage_bits(store))
         )
-    return replace(plan, operators=tuple(found.get(op.id, op) for op in plan.operators))
+    return replace(plan, operators=tuple(with_places.get(op.id, op) for op in plan.operators))
 
 
 def _stage_bits(store: Operator) -> dict[str, int]:
@@ -106,7 +106,7 @@ def _stage_bits(store: Operator) -> dict[str, int]:
 
 def decisions(plan: Plan, last: Manifest | None) -> dict[str, Decision]:
     """Where rows of each store should wait after the batch that follows ``last``."""
-    found = {}
+    decided = {}
     for store in stores(plan):
         known = waiting(plan, store, last)
         rows: dict[str, int] = {}
@@ -124,8 +124,8 @@ def decisions(plan: Plan, last: Manifest | None) -> dict[str, Decision]:
             return sum(rows.get(at, 0) for at in hastened(old, new, slack))
 
         tree = tree_of(store, slack, known.selectivity)
-        found[store.id] = decide(tree, known.routes, known.reports, known.penalty, moved, TRIGGER)
-    return found
+        decided[store.id] = decide(tree, known.routes, known.reports, known.penalty, moved, TRIGGER)
+    return decided
 
 
 def buffers(operator: Operator, runs: Sequence[Run]) -> dict[str, dict[str, int]]:
@@ -134,8 +134,8 @@ def buffers(operator: Operator, runs: Sequence[Run]) -> dict[str, dict[str, int]
         return {}
     tree = tree_of(operator, dict.fromkeys(operator.producers, 0))
     titles = {place(tree, s.name): s.name for s, _ in stages(tree)}
-    found: dict[str, int] = {}
+    rows: dict[str, int] = {}
     for run in runs:
         title = titles.get(run.part, run.part)
-        found[title] = found.get(title, 0) + run.rows
-    return {"buffers": found}
+        rows[title] = rows.get(title, 0) + run.rows
+    return {"buffers": rows}

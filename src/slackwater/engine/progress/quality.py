@@ -51,18 +51,18 @@ def quality_settings(source: Source) -> tuple[Settings, ...]:
 
 def readers(plan: Plan, source: Source, column: str) -> tuple[Reader, ...]:
     """The operators that rows of a source reach by a time column before any other."""
-    found = []
+    reading = []
     plan = plan.unshared
     for path in plan.paths_from(source.name):
         operator = plan.operator(path.consumer)
         if operator is None or path.time != column or isinstance(operator.node, Join):
             continue
-        found.append(_reader(path, operator))
-    names = [r.path.consumer for r in found]
+        reading.append(_reader(path, operator))
+    names = [r.path.consumer for r in reading]
     # Several paths may lead into one operator.
     return tuple(
         replace(r, consumer=replace(r.consumer, name=f"{names[i]}#{names[:i].count(names[i])}"))
-        for i, r in enumerate(found)
+        for i, r in enumerate(reading)
     )
 
 
@@ -105,12 +105,12 @@ def check(plan: Plan) -> None:
     """Refuse what a quality target cannot mean."""
     for source in plan.sources:
         for setting in quality_settings(source):
-            found = readers(plan, source, setting.column)
+            reading = readers(plan, source, setting.column)
             joins = [
                 p for p in plan.paths_from(source.name)
                 if (op := plan.operator(p.consumer)) is not None and isinstance(op.node, Join)
             ]  # fmt: skip
-            if joins and not found and setting not in recall_settings(source):
+            if joins and not reading and setting not in recall_settings(source):
                 raise AnalysisError(
                     "BAD_QUALITY",
                     f"stream '{source.given_name}' has a target for aggregates, but a join reads it",
@@ -125,7 +125,7 @@ def check(plan: Plan) -> None:
                     hint="give the target to a result: s.groupBy(sw.window(...)).agg(...).withQuality(...)",
                     stream=source.given_name,
                 )
-            if setting.strict and any(r.consumer.window is None for r in found):
+            if setting.strict and any(r.consumer.window is None for r in reading):
                 raise AnalysisError(
                     "BAD_QUALITY",
                     f"Quality(strict=True) on stream '{source.given_name}' is for time windows, but "

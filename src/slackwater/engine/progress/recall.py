@@ -84,7 +84,7 @@ def recall_joins(plan: Plan) -> tuple[JoinTarget, ...]:
     """The topmost joins over streams with a recall target."""
     below = {op.id: _below(op) for op in plan.operators if isinstance(op.node, Join)}
     inner = {id for mine in below.values() for id in _operators(plan, mine)}
-    found = []
+    targets = []
     for op in plan.operators:
         if op.id not in below or op.id in inner:
             continue
@@ -95,8 +95,8 @@ def recall_joins(plan: Plan) -> tuple[JoinTarget, ...]:
         waits = any(plan.operator(p.consumer) is not None for p in plan.paths_from(op.id))
         joins = [n for n in (op.node, *below[op.id]) if isinstance(n, Join)]
         measured = waits and all(not outer_inputs(j.how) and j.memory is None for j in joins)
-        found.append(JoinTarget(op, streams, "ordered" if waits else "immediate", measured))
-    return tuple(found)
+        targets.append(JoinTarget(op, streams, "ordered" if waits else "immediate", measured))
+    return tuple(targets)
 
 
 def _below(operator: Operator) -> tuple[Any, ...]:
@@ -138,10 +138,10 @@ def check_recall(plan: Plan) -> None:
         ]
         targets = {(s.target.recall, s.target.over) for _, s in join.streams if s.target}
         if lacking or len(targets) > 1:
-            said = f"'{lacking[0]}' has none" if lacking else "they differ"
+            fault = f"'{lacking[0]}' has none" if lacking else "they differ"
             raise AnalysisError(
                 "BAD_QUALITY",
-                f"all streams of a join share one target for recall, but {said}",
+                f"all streams of a join share one target for recall, but {fault}",
                 hint="give each of them the same sw.Quality(recall=..., over=...)",
                 streams=[s.given_name for s in mine],
             )

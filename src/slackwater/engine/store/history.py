@@ -54,18 +54,18 @@ def read(location: str | Path) -> list[dict[str, Any]]:
             hint="give the directory that the query has as checkpointLocation",
             location=location,
         )
-    found: dict[int, dict[str, Any]] = {}
+    records: dict[int, dict[str, Any]] = {}
     for batch in manifests.committed(checkpoint):
         try:
             done = manifests.read(checkpoint, batch)
         except FileNotFoundError:
             continue  # a running query has just removed it
         if done is not None and done.progress:
-            found[batch] = done.progress
+            records[batch] = done.progress
     for name in (OLDER, NAME):
         for record in _lines(checkpoint.root / name):
-            found[record["batchId"]] = record
-    return [found[batch] for batch in sorted(found)]
+            records[record["batchId"]] = record
+    return [records[batch] for batch in sorted(records)]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -51,10 +51,10 @@ class Run:
     kind: int = PREFIXED_NAMES
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Run:
+    def from_json(cls, json: dict[str, Any]) -> Run:
         """From what a task or a manifest says of it; a run that says no kind is of the first."""
-        kind = found.get("kind", PLAIN_NAMES)
-        return cls(**{**found, "buckets": tuple(found["buckets"]), "kind": kind})
+        kind = json.get("kind", PLAIN_NAMES)
+        return cls(**{**json, "buckets": tuple(json["buckets"]), "kind": kind})
 
 
 @dataclass(frozen=True)

@@ -140,18 +140,18 @@ class Adaptation:
         if s.newest is None:
             return self.slack
         warm = self.warm
-        found = []
+        slacks = []
         for consumer, state in zip(self.consumers, self.states, strict=True):
             fresh = self._measure(consumer, state)
             state.needed = self._needed(consumer, state)
             if self.target.method == "pd":
                 if fresh and warm and state.measured is not None:
                     state.controller.step(state.needed, state.measured)
-                found.append(state.controller.slack(s.largest))
+                slacks.append(state.controller.slack(s.largest))
                 continue
             measured = state.needs.slack if self.by_needs else None
-            found.append(self._modelled(consumer, state) if measured is None else measured)
-        chosen = max(found, default=0) if warm else s.largest
+            slacks.append(self._modelled(consumer, state) if measured is None else measured)
+        chosen = max(slacks, default=0) if warm else s.largest
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
         for consumer, state in zip(self.consumers, self.states, strict=True):
@@ -174,13 +174,13 @@ class Adaptation:
         s, window = self.statistics, consumer.window
         if window is None or s.newest is None:
             return False
-        found = state.coverage.measure(s.newest - s.quantile(RETROSPECT), window)
+        latest = state.coverage.measure(s.newest - s.quantile(RETROSPECT), window)
         last = state.measured_wid
-        fresh = found is not None and (last is None or found[0] > last)
-        if found is not None and fresh:
-            state.measured_wid, state.measured = found
+        fresh = latest is not None and (last is None or latest[0] > last)
+        if latest is not None and fresh:
+            state.measured_wid, state.measured = latest
             if self.target.calibrate == "bias":
-                off = state.coverage.estimates[found[0]] - found[1]
+                off = state.coverage.estimates[latest[0]] - latest[1]
                 state.bias += LEARNING * (off - state.bias)
         if self.by_needs:
             state.needs.coarsen(s.granularity)

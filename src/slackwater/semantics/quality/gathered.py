@@ -52,13 +52,15 @@ def merged_rows(parts: Sequence[Rows]) -> Rows:
     known = [p for p in parts if p.moments]
     columns = len(known[0].moments) if known else 0
     moments = tuple(added_moments(p.moments[i] for p in known) for i in range(columns))
-    found: dict[int, list[tuple[Moments, ...]]] = {}
+    by_group: dict[int, list[tuple[Moments, ...]]] = {}
     for part in parts:
         for key, ms in part.groups.items():
-            found.setdefault(key, []).append(ms)
+            by_group.setdefault(key, []).append(ms)
     groups = {
-        key: tuple(added_moments(ms[i] for ms in found[key]) for i in range(len(found[key][0])))
-        for key in sorted(found)[:MAX_GROUPS]
+        key: tuple(
+            added_moments(ms[i] for ms in by_group[key]) for i in range(len(by_group[key][0]))
+        )
+        for key in sorted(by_group)[:MAX_GROUPS]
     }
     tallies = merged_tallies(p.tally for p in parts)
     return Rows(tallies, moments, groups, merged_late(p.late for p in parts))

@@ -70,10 +70,10 @@ class KeptSlack:
         recent = self.recall(clock - (target.period - ahead))
         needed = instant_requirement(target.recall, recent * seen, seen, ahead)
         self.estimated = self.recall(clock - target.period)
-        found: Modelled = modelled_slack(
+        modelled: Modelled = modelled_slack(
             target, streams, largest, clock - self.first, max(target.recall, needed)
         )
-        self.slack, self.needed, self.expected = found
+        self.slack, self.needed, self.expected = modelled
         return self.slack
 
     def recall(self, since: int) -> float:

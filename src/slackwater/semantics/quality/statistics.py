@@ -163,14 +163,14 @@ class StreamStatistics:
         if len(times) == 0:
             return Delays(times, times)
         before = START if self.newest is None else self.newest
-        found = delays(times, before)
+        observed = delays(times, before)
         first = int(times[0]) if self.newest is None else before
-        self.window.add(found.delays, np.concatenate([[first], found.clocks[:-1]]), sync)
-        self.disorder = self.disorder.plus(disorder(found.delays, self.after_late))
-        self.after_late = bool(found.delays[-1] > 0)
-        self.sketch.add(found.delays)
-        self.newest = int(found.clocks[-1])
-        return found
+        self.window.add(observed.delays, np.concatenate([[first], observed.clocks[:-1]]), sync)
+        self.disorder = self.disorder.plus(disorder(observed.delays, self.after_late))
+        self.after_late = bool(observed.delays[-1] > 0)
+        self.sketch.add(observed.delays)
+        self.newest = int(observed.clocks[-1])
+        return observed
 
     def observe_bag(self, bag: Bag) -> None:
         """The rows of a batch, whatever their order in it."""
