@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.engine.operators.smoothing import Ledger
 from slackwater.engine.store.manifest import Manifest
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.semantics.quality.recall_state import RecallState
 from slackwater.semantics.slack.waiting import Waiting
-from tests.semantics.values import COUNTS, NAMES, recall_states, source_states, waitings
+from tests.semantics.values import COUNTS, NAMES, TICKS, recall_states, source_states, waitings
 
 common = (COUNTS, COUNTS, COUNTS, st.floats(0, 9))
 kinds = {"recall": st.none() | recall_states(), "waiting": st.none() | waitings()}
@@ -88,3 +89,10 @@ def test_older_versions_measured_less() -> None:
     document = Manifest(1, 1, 1, 2, {}, {}, {}, {}).to_json()
     del document["statistics"]
     assert Manifest.from_json(document).statistics == {}
+
+
+@given(pieces=st.lists(st.tuples(COUNTS, COUNTS, TICKS)).map(tuple), held=COUNTS, low=st.booleans())
+def test_ledgers_of_windows_that_wait_survive_json(pieces: Any, held: int, low: bool) -> None:
+    ledger = Ledger(pieces, held, low)
+    assert Ledger.from_json(again(ledger.to_json())) == ledger
+    assert Ledger.from_json({"closed": [], "held": held}) == Ledger((), held, False)

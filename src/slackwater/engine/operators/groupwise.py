@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,10 +119,10 @@ class Finished(_Wrapper):
         ended = [self._part(t, after, True) for t in tables]
         last = self.make().step([replace(rows, tables=ended, new=END)], ending)
         outputs = [*last.tables, *outputs]
-        return replace(done, output=outputs, **self._freed(done, state))
+        return self._freed(replace(done, output=outputs), state)
 
-    def _freed(self, done: StateStep, state: State) -> dict[str, Any]:
-        """Parts of which at least half belongs to groups that have ended are written anew, without them."""
+    def _freed(self, done: StateStep, state: State) -> StateStep:
+        """The step, with those parts written anew of which at least half belongs to groups that have ended."""
         keep, rewritten = dict(done.kept), set()
         for name in self.parts:
             stored = state(-(1 << 63), (1 << 63) - 1, name)
@@ -131,7 +130,7 @@ class Finished(_Wrapper):
             if stored.num_rows and 2 * alive.num_rows <= stored.num_rows:
                 keep[name] = pa.concat_tables([alive, *([keep[name]] if name in keep else [])])
                 rewritten.add(name)
-        return {"keep": keep, "rewritten": frozenset(rewritten)}
+        return replace(done, keep=keep, rewritten=frozenset(rewritten))
 
     def _part(self, table: pa.Table, ended: Closing, which: bool) -> pa.Table:
         """Rows of groups that have ended, or of those that have not."""

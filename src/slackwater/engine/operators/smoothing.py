@@ -6,7 +6,8 @@ them: consumers learn that a window is complete when the last bucket of it is ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,28 @@ from slackwater.semantics.limits import END
 from slackwater.semantics.low_table import bound_of_pane
 from slackwater.semantics.smoothing import Smoothing, held_bound
 
-Ledger = dict[str, Any]
-"""``closed``: [first bucket, end bucket, last window that is out] pieces; ``held``: partials that wait; ``low``: whether
-low-level tables have entries of finished panes.
-"""
+
+@dataclass(frozen=True)
+class Ledger:
+    """How far one group has come.
+
+    ``closed`` has pieces: first bucket, end bucket (excluded), last window that is out. ``held`` counts partials that wait.
+    ``low``: whether low-level tables have entries of finished panes.
+    """
+
+    closed: Sequence[tuple[int, int, int]] = ()
+    held: int = 0
+    low: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"closed": [list(p) for p in self.closed], "held": self.held, "low": self.low}
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Ledger:
+        """The inverse of `to_json`; older versions had no low-level tables."""
+        pieces = tuple((first, end, wid) for first, end, wid in json["closed"])
+        return cls(pieces, json["held"], json.get("low", False))
 
 
 def is_smooth(batch: Batch, operator: Operator) -> bool:
@@ -47,19 +66,19 @@ def is_smooth(batch: Batch, operator: Operator) -> bool:
 
 def regroup(ledgers: Sequence[Ledger], count: int) -> list[Ledger]:
     """The ledgers of the groups for another number of groups."""
-    pieces = [p for ledger in ledgers for p in ledger["closed"]]
-    held = any(ledger["held"] for ledger in ledgers)
-    found: list[Ledger] = []
+    pieces = [p for ledger in ledgers for p in ledger.closed]
+    held = int(any(ledger.held for ledger in ledgers))
+    regrouped = []
     for g in range(count):
         low, high = bucket_range(g, count)
-        mine = [[max(a, low), min(b, high), c] for a, b, c in pieces if a < high and b > low]
-        found.append({"closed": mine, "held": int(held), "low": ledgers[0].get("low", False)})
-    return found
+        mine = tuple((max(a, low), min(b, high), c) for a, b, c in pieces if a < high and b > low)
+        regrouped.append(Ledger(mine, held, ledgers[0].low))
+    return regrouped
 
 
 def owes(ledger: Ledger) -> bool:
     """Whether results wait to come out."""
-    return bool(ledger["held"] or ledger.get("low"))
+    return bool(ledger.held or ledger.low)
 
 
 class SmoothProgram(AggregateProgram):
@@ -77,8 +96,9 @@ class SmoothProgram(AggregateProgram):
         child = batch.plan.name_of(operator.node.children[0])
         size = buckets[1] - buckets[0]
         self.closed = np.full(size, self._closed(batch.bound(child, operator.on)), np.int64)
-        ledger = context.ledger(operator)
-        for low, high, wid in ledger["closed"] if ledger is not None else []:
+        known = context.ledger(operator)
+        ledger = Ledger() if known is None else Ledger.from_json(known)
+        for low, high, wid in ledger.closed:
             self.closed[low - buckets[0] : high - buckets[0]] = wid
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
@@ -112,7 +132,7 @@ class SmoothProgram(AggregateProgram):
             done.keep,
             done.dropped_rows,
             Figures(partials=done.complete, held=done.held, low=self._low_figures(waiting)),
-            ledger={"closed": self._pieces(), "held": done.held, "low": waiting.owes},
+            ledger=Ledger(self._pieces(), done.held, waiting.owes).to_json(),
             hold=(hold,),
             low_tables=waiting.tables,
             compact_rows=self._compact_rows(done.held),
@@ -136,8 +156,8 @@ class SmoothProgram(AggregateProgram):
             sum(entries_of(t) for t in waiting.tables) if first else 0,
         )
 
-    def _pieces(self) -> list[list[int]]:
+    def _pieces(self) -> list[tuple[int, int, int]]:
         starts = np.flatnonzero(np.diff(self.closed, prepend=self.closed[0] - 1))
         ends = np.append(starts[1:], len(self.closed))
         first = self.buckets[0]
-        return [[int(a) + first, int(b) + first, int(self.closed[a])] for a, b in zip(starts, ends)]
+        return [(int(a) + first, int(b) + first, int(self.closed[a])) for a, b in zip(starts, ends)]

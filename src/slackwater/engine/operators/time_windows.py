@@ -50,10 +50,11 @@ class TimeKind(WindowKind):
         return AggregateProgram(operator, context)
 
     def regroup(self, ledgers: Sequence[Any], count: int) -> list[Any]:
-        return list(smoothing.regroup(ledgers, count))
+        known = [smoothing.Ledger.from_json(ledger) for ledger in ledgers]
+        return [ledger.to_json() for ledger in smoothing.regroup(known, count)]
 
     def owes(self, ledger: Any) -> bool:
-        return smoothing.owes(ledger)
+        return smoothing.owes(smoothing.Ledger.from_json(ledger))
 
     def figures(
         self,
