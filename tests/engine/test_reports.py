@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.low_table import TableMeta
@@ -103,39 +103,48 @@ task_reports = st.builds(
     st.none() | progresses,
 )
 
+# Values are large, and their parts independent of each other.
+few = settings(max_examples=25)
+
 
 def sent(value: Any) -> Any:
     """The JSON of a value, after its way."""
     return json.loads(json.dumps(value.to_json(), separators=(",", ":")))
 
 
+@few
 @given(report=task_reports)
 def test_task_reports_survive_json(report: TaskReport) -> None:
     assert TaskReport.from_json(sent(report)) == report
 
 
+@few
 @given(report=operator_reports)
 def test_operator_reports_survive_json(report: OperatorReport) -> None:
     assert OperatorReport.from_json(sent(report)) == report
 
 
+@few
 @given(known=figures)
 def test_figures_survive_json(known: Figures) -> None:
     assert Figures.from_json(sent(known)) == known
 
 
+@few
 @given(report=table_reports, meta=metas)
 def test_reports_of_low_level_tables_survive_json(report: TableReport, meta: TableMeta) -> None:
     assert TableReport.from_json(sent(report)) == report
     assert TableMeta.from_json(sent(meta)) == meta
 
 
+@few
 @given(source=NAMES, summary=source_summaries(), sample=st.none() | st.text())
 def test_source_reports_survive_json(source: str, summary: Any, sample: str | None) -> None:
     report = SourceReport(source, summary, sample)
     assert SourceReport.from_json(sent(report)) == report
 
 
+@few
 @given(progress=progresses)
 def test_progress_survives_json_and_so_does_its_digest(progress: Progress) -> None:
     again = Progress.from_json(sent(progress))
@@ -143,6 +152,7 @@ def test_progress_survives_json_and_so_does_its_digest(progress: Progress) -> No
     assert again.signed.digest == progress.signed.digest
 
 
+@few
 @given(progress=progresses, holds=st.dictionaries(NAMES, st.lists(TICKS, max_size=2)))
 def test_a_digest_is_of_what_all_tasks_compute(
     progress: Progress, holds: dict[str, list[int]]

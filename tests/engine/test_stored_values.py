@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.smoothing import Ledger
@@ -23,26 +23,33 @@ statistics = st.builds(OperatorStatistics, *common, **kinds) | st.builds(
 )
 COMMON = {"slack": 4, "first": 1, "needed": 0.9, "expected": 0.95, "estimated": None}
 
+# Values are large, and their parts independent of each other.
+few = settings(max_examples=25)
+
 
 def again(document: Any) -> Any:
     return json.loads(json.dumps(document))
 
 
+@few
 @given(known=recall_states())
 def test_what_a_join_remembers_survives_json(known: RecallState) -> None:
     assert RecallState.from_json(again(known.to_json())) == known
 
 
+@few
 @given(known=waitings())
 def test_what_is_known_of_a_store_survives_json(known: Waiting) -> None:
     assert Waiting.from_json(again(known.to_json())) == known
 
 
+@few
 @given(known=statistics)
 def test_statistics_survive_json(known: OperatorStatistics) -> None:
     assert OperatorStatistics.from_json(again(known.to_json())) == known
 
 
+@few
 @given(
     sources=st.dictionaries(NAMES, source_states(), max_size=2),
     known=st.dictionaries(NAMES, statistics, max_size=2),
@@ -91,6 +98,7 @@ def test_older_versions_measured_less() -> None:
     assert Manifest.from_json(document).statistics == {}
 
 
+@few
 @given(pieces=st.lists(st.tuples(COUNTS, COUNTS, TICKS)).map(tuple), held=COUNTS, low=st.booleans())
 def test_ledgers_of_windows_that_wait_survive_json(pieces: Any, held: int, low: bool) -> None:
     ledger = Ledger(pieces, held, low)
