@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.clock import ManualClock
-from slackwater.engine.lowlevel.fused import fusible
-from slackwater.engine.plan.plan import Output, Plan, build
+from slackwater.engine.lowlevel.inputs import SplitInput
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
+from slackwater.engine.plan.reading import FusedScan, chosen
 from slackwater.errors import LateRowError
 from slackwater.model.node import LATE_FIELDS, Late, LateSetting, Source
 from slackwater.model.policy import BoundedDelay
@@ -36,7 +38,8 @@ def planned(reading: str, late: LateSetting) -> Plan:
     if reading != "fused":
         outputs.append(Output("late", Late((*FIELDS, *SHOWN), (TIME,), source)))
     plan = build(outputs, ansi=True, zone="UTC")
-    assert (fusible(plan, plan.sources[0]) is not None) == (reading == "fused")
+    (chosen_,) = chosen(plan, [SplitInput(None, "in", plan.sources[0].schema)]).readings
+    assert isinstance(chosen_, FusedScan) == (reading == "fused")
     return plan
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from slackwater.engine.paths.batch import Settings
-from slackwater.engine.plan.plan import build
+from slackwater.engine.plan.layout import build
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
