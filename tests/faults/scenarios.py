@@ -24,7 +24,8 @@ from slackwater.engine.driver.handle import StreamingQuery
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
-from slackwater.testing.executors.spark import _array, _plain, _Surface
+from slackwater.testing.executors.observing import array, plain
+from slackwater.testing.executors.spark import _Surface
 from slackwater.testing.transcripts.script import Transcript, _projected, oracle, parse
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Scenario:
         source = self.transcript.sources[name]
         schema = arrow_schema(source.schema)
         table = pa.table(
-            [_array([r.get(f.name) for r in rows], f.type) for f in schema], schema=schema
+            [array([r.get(f.name) for r in rows], f.type) for f in schema], schema=schema
         )
         target = folder / name / "slackwater-replay-batches"
         target.mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ class Scenario:
         if self.format == "json":
             files = [p for p in folder.glob("*.json") if p.name[0] not in "._"]
             return [json.loads(line) for p in files for line in p.read_text().splitlines()]
-        return [_plain(r) for r in pq.read_table(folder).to_pylist()]
+        return [plain(r) for r in pq.read_table(folder).to_pylist()]
 
     def compare(self, state: Path) -> tuple[int, int]:
         """How many rows are missing, and how many are there that should not be."""
