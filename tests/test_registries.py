@@ -63,8 +63,6 @@ class Listed(NamedTuple):
 PLAN = "slackwater.engine.plan.operators.registry"
 STEPS = (Filter, Project, Union)
 SOURCES = (Source, Late)
-STATELESS = (Source, Late, Filter, Project, Union)
-"""Row operators are steps on a path, and sources are where it begins."""
 
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
@@ -75,9 +73,11 @@ BY_NODE = [
     Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*SOURCES, *STATEFUL, *PLANNED)),
     Listed(PLAN, "PRODUCERS", "Producer", (*STEPS, *PLANNED)),
     Listed(PLAN, "STATEFUL", "Stateful", (*STEPS, *SOURCES)),
-    Listed("slackwater.engine.paths.registry", "ADMISSIONS", without=STATELESS),
+    Listed("slackwater.engine.paths.registry", "ADMISSIONS", without=(*STEPS, *SOURCES)),
     # The kind of an aggregate is that of its window.
-    Listed("slackwater.engine.operators.registry", "PROGRAMS", "Kind", (*STATELESS, Aggregate)),
+    Listed(
+        "slackwater.engine.operators.registry", "PROGRAMS", "Kind", (*STEPS, *SOURCES, Aggregate)
+    ),
 ]
 BY_WINDOW = [
     Listed("slackwater.model.window", "DESCRIPTIONS"),
