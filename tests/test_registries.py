@@ -22,6 +22,7 @@ from slackwater.model.node import (
     STATEFUL,
     Aggregate,
     Filter,
+    Join,
     Late,
     Node,
     Project,
@@ -69,6 +70,9 @@ BY_NODE = [
     Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
     Listed("slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", PLANNED),
     Listed("slackwater.testing.transcripts.query", "STEPS", without=PLANNED),
+    Listed("slackwater.testing.executors.spark", "CALLS", without=PLANNED),
+    # What these have to do with a batch is more than their inputs say.
+    Listed("slackwater.testing.executors.kernels", "RUNS", None, (*SOURCES, Join, *PLANNED)),
     # To the plan a node is steps on a path, or a producer; some hold state.
     Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*SOURCES, *STATEFUL, *PLANNED)),
     Listed(PLAN, "PRODUCERS", "Producer", (*STEPS, *PLANNED)),

@@ -114,7 +114,7 @@ class InOrderMachine(KernelMachine):
             old = [before[j] for j in below]
             return self._ordered_join(node, inputs, old, reached)
         if isinstance(node, Dedup):
-            return self._dedup(node, inputs[0], before[below[0]], ())
+            return self.distinct(node, inputs[0], before[below[0]], ())
         if isinstance(node, Sort):
             return inputs[0]
         return self._run(node, inputs, ())

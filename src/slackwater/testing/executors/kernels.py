@@ -37,6 +37,7 @@ from slackwater.model.node import (
     Source,
     Union,
 )
+from slackwater.model.registry import Registry
 from slackwater.model.schema import Field
 from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
 from slackwater.semantics.bounds import propagate, topological
@@ -193,27 +194,13 @@ class KernelMachine(LateJudge):
         inputs: list[pa.Table],
         after: Sequence[Mapping[str, int]],
     ) -> pa.Table:
-        if isinstance(node, Filter):
-            sql = f"SELECT * FROM t WHERE {node.condition.duck} ORDER BY {PLACE}"
-            return numbered(query(sql, inputs[0]))
-        if isinstance(node, Project):
-            items = [f"{cast(c.expr)} AS {quote(c.name)}" for c in node.columns]
-            items += [f"{flag(old)} AS {flag(out)}" for out, old, _ in node.origins]
-            return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY {PLACE}", inputs[0]))
-        if isinstance(node, Union):
-            return numbered(united(node, inputs))
-        child = next(i for i, n in enumerate(self.nodes) if n is node.children[0])
-        if isinstance(node, Aggregate):
-            on = node.window.on
-            bounds = (self.before[child][on], after[child][on])
-            return self._aggregate(node, inputs[0], *bounds, child, after)
-        if isinstance(node, Dedup):
-            usable = [p for p in self.said[child] if set(p.columns) <= set(node.subset)]
-            return self._dedup(node, inputs[0], self.before[child][node.on], tuple(usable))
-        assert isinstance(node, Sort)
-        return self._sort(node, inputs[0], self.before[child][node.on], after[child][node.on])
+        return RUNS[type(node)](self, node, inputs, after)
 
-    def _aggregate(
+    def below(self, node: Node) -> int:
+        """The place of a node's first child among all nodes."""
+        return next(i for i, n in enumerate(self.nodes) if n is node.children[0])
+
+    def aggregated(
         self,
         node: Aggregate,
         table: pa.Table,
@@ -222,6 +209,7 @@ class KernelMachine(LateJudge):
         child: int,
         after: Sequence[Mapping[str, int]],
     ) -> pa.Table:
+        """The results of an aggregate whose input is node number ``child``, between two bounds of that input."""
         keys = tuple(Field(k.name, plain(k.expr.type)) for k in node.keys)
         primitives = tuple(replace(p, type=plain(p.type)) for p in node.primitives)
         by_program = not isinstance(node.window, TimeWindow) or self.groupwise
@@ -313,7 +301,8 @@ class KernelMachine(LateJudge):
         items += [f"{cast(o.expr)} AS {quote(o.name)}" for o in node.outputs]
         return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY _wid", output))
 
-    def _dedup(self, node: Dedup, table: pa.Table, old: int, usable: Patterns) -> pa.Table:
+    def distinct(self, node: Dedup, table: pa.Table, old: int, usable: Patterns) -> pa.Table:
+        """The rows of a batch that a dedup lets through; ``usable`` are the patterns that close keys."""
         rows = timed(node.child, entering(table, node.on), node.on)
         if usable and rows.num_rows:
             rows = rows.filter(pa.array(~matching(usable, rows, node.on)[0]))
@@ -327,10 +316,64 @@ class KernelMachine(LateJudge):
         self.kept[id(node)] = stored.filter(pc.greater_equal(stored[TIME], dedup_memory(old, node)))
         return numbered(done.kept.drop_columns([TIME]))
 
-    def _sort(self, node: Sort, table: pa.Table, old: int, new: int) -> pa.Table:
+    def ordered(self, node: Sort, table: pa.Table, old: int, new: int) -> pa.Table:
+        """The rows that leave a sort between two bounds."""
         rows = timed(node.child, entering(table, node.on), node.on)
         stored = self.kept.get(id(node), rows.schema.empty_table())
         done = sort.step(rows, stored, old, new)
         stored = pa.concat_tables([stored, done.keep])
         self.kept[id(node)] = stored.filter(pc.greater_equal(stored[TIME], max(old, new)))
         return numbered(done.ordered.drop_columns([TIME]))
+
+
+Inputs = list[pa.Table]
+Bounds = Sequence[Mapping[str, int]]
+Runs = Callable[[KernelMachine, Any, Inputs, Bounds], pa.Table]
+"""Gives what comes out of a node in a batch, from its inputs and the bounds of all nodes after the batch."""
+
+
+def _filter(machine: KernelMachine, node: Filter, inputs: Inputs, after: Bounds) -> pa.Table:
+    sql = f"SELECT * FROM t WHERE {node.condition.duck} ORDER BY {PLACE}"
+    return numbered(query(sql, inputs[0]))
+
+
+def _project(machine: KernelMachine, node: Project, inputs: Inputs, after: Bounds) -> pa.Table:
+    items = [f"{cast(c.expr)} AS {quote(c.name)}" for c in node.columns]
+    items += [f"{flag(old)} AS {flag(out)}" for out, old, _ in node.origins]
+    return numbered(query(f"SELECT {', '.join(items)} FROM t ORDER BY {PLACE}", inputs[0]))
+
+
+def _union(machine: KernelMachine, node: Union, inputs: Inputs, after: Bounds) -> pa.Table:
+    return numbered(united(node, inputs))
+
+
+def _aggregate(machine: KernelMachine, node: Aggregate, inputs: Inputs, after: Bounds) -> pa.Table:
+    child, on = machine.below(node), node.window.on
+    bounds = (machine.before[child][on], after[child][on])
+    return machine.aggregated(node, inputs[0], *bounds, child, after)
+
+
+def _dedup(machine: KernelMachine, node: Dedup, inputs: Inputs, after: Bounds) -> pa.Table:
+    child = machine.below(node)
+    usable = [p for p in machine.said[child] if set(p.columns) <= set(node.subset)]
+    return machine.distinct(node, inputs[0], machine.before[child][node.on], tuple(usable))
+
+
+def _sort(machine: KernelMachine, node: Sort, inputs: Inputs, after: Bounds) -> pa.Table:
+    child = machine.below(node)
+    bounds = (machine.before[child][node.on], after[child][node.on])
+    return machine.ordered(node, inputs[0], *bounds)
+
+
+RUNS: Registry[Runs] = Registry(
+    __name__,
+    {
+        Filter: _filter,
+        Project: _project,
+        Union: _union,
+        Dedup: _dedup,
+        Sort: _sort,
+        Aggregate: _aggregate,
+    },
+)
+"""How nodes run on the kernels; sources, late rows and joins have more to do with a batch than their inputs."""

@@ -21,7 +21,18 @@ from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.errors import SlackwaterError
-from slackwater.model.node import Source
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Filter,
+    Join,
+    Late,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.registry import Registry
 from slackwater.sources.replay import replay, write_batch
 from slackwater.surface.stream import Stream
 from slackwater.testing.custom_windows import CUSTOM
@@ -34,6 +45,7 @@ from slackwater.testing.executors.observing import (
 )
 from slackwater.testing.transcripts.conditions import CONDITIONS
 from slackwater.testing.transcripts.join import input_of
+from slackwater.testing.transcripts.query import operator_of
 from slackwater.testing.transcripts.script import Observed, Step, Transcript
 from slackwater.testing.transcripts.windows import listed
 
@@ -247,58 +259,78 @@ class _Surface:
         return stream
 
     def _step(self, step: Mapping[str, Any], s: Any) -> Stream:
-        made: Any
-        if "from" in step:
-            made = self.named(step["from"])
-        elif "late" in step:
-            made = self.streams[step["late"]].late
-        elif "union" in step:
-            parts = [self.pipeline(p) for p in step["union"]]
-            parts = parts if s is None else [s, *parts]
-            made = parts[0]
-            for part in parts[1:]:
-                made = made.union(part)
-        elif "join" in step:
-            made = self._join(step)
-        elif "where" in step:
-            made = s.where(step["where"])
-        elif "select" in step:
-            made = s.select(*_named(step["select"]))
-        elif "dedup" in step:
-            spec = step["dedup"]
-            made = s.dropDuplicates(spec["subset"], within=spec.get("within"), on=spec.get("time"))
-        elif "sort" in step:
-            made = s.sort(step["sort"] if isinstance(step["sort"], str) else None)
-        else:
-            keys: list[Any] = list(_named(step.get("by", [])))
-            if "window" in step:
-                keys.append(_window(step["window"], bool(step.get("emit_empty", False))))
-            keys += [_window(w, False) for w in step.get("windows", [])]
-            made = s.groupBy(*keys).agg(*_named(step["agg"]))
+        made = CALLS[operator_of(step)](self, step, s)
         assert isinstance(made, Stream)
         return made
 
-    def _join(self, step: Mapping[str, Any]) -> Stream:
-        inputs = []
-        for spec in step["join"]:
-            stream = self.pipeline(input_of(spec))
-            named = isinstance(spec, Mapping) and "as" in spec
-            inputs.append(stream.alias(spec["as"]) if named else stream)
-        keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", [])]
-        where, memory = step.get("where"), step.get("memory")
-        if isinstance(where, Mapping):
-            where = CONDITIONS[where["function"]]
-        if "reach" in step:
-            return sw.joinAll(inputs, keys, step["reach"], where, memory)
-        within: Any = sw.band(**step["band"]) if "band" in step else step["tumbling"]
-        if "tumbling" in step:
-            spec = within if isinstance(within, Mapping) else {"range": within}
-            within = sw.window(spec["range"], origin=spec.get("origin"))
-        if len(inputs) > 2:
-            return sw.joinAll(inputs, keys, within, where, memory)
-        left, right = inputs
-        more = {k: step[k] for k in ("how", "times", "deadline") if k in step}
-        return left.join(right, keys, within, where=where, memory=memory, **more)
+
+Call = Callable[[_Surface, Mapping[str, Any], Any], Any]
+"""Makes a stream of a step of a pipeline and of the stream before it, which is None at the beginning."""
+
+
+def _from(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    return surface.named(step["from"])
+
+
+def _late(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    return surface.streams[step["late"]].late
+
+
+def _union(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    parts: list[Any] = [surface.pipeline(p) for p in step["union"]]
+    parts = parts if s is None else [s, *parts]
+    made = parts[0]
+    for part in parts[1:]:
+        made = made.union(part)
+    return made
+
+
+def _where(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    return s.where(step["where"])
+
+
+def _select(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    return s.select(*_named(step["select"]))
+
+
+def _dedup(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    spec = step["dedup"]
+    return s.dropDuplicates(spec["subset"], within=spec.get("within"), on=spec.get("time"))
+
+
+def _sort(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    return s.sort(step["sort"] if isinstance(step["sort"], str) else None)
+
+
+def _aggregate(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    keys: list[Any] = list(_named(step.get("by", [])))
+    if "window" in step:
+        keys.append(_window(step["window"], bool(step.get("emit_empty", False))))
+    keys += [_window(w, False) for w in step.get("windows", [])]
+    return s.groupBy(*keys).agg(*_named(step["agg"]))
+
+
+def _join(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    inputs = []
+    for spec in step["join"]:
+        stream = surface.pipeline(input_of(spec))
+        named = isinstance(spec, Mapping) and "as" in spec
+        inputs.append(stream.alias(spec["as"]) if named else stream)
+    keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", [])]
+    where, memory = step.get("where"), step.get("memory")
+    if isinstance(where, Mapping):
+        where = CONDITIONS[where["function"]]
+    if "reach" in step:
+        return sw.joinAll(inputs, keys, step["reach"], where, memory)
+    within: Any = sw.band(**step["band"]) if "band" in step else step["tumbling"]
+    if "tumbling" in step:
+        spec = within if isinstance(within, Mapping) else {"range": within}
+        within = sw.window(spec["range"], origin=spec.get("origin"))
+    if len(inputs) > 2:
+        return sw.joinAll(inputs, keys, within, where, memory)
+    left, right = inputs
+    more = {k: step[k] for k in ("how", "times", "deadline") if k in step}
+    return left.join(right, keys, within, where=where, memory=memory, **more)
 
 
 def _window(w: Mapping[str, Any], empty: bool) -> Any:
@@ -323,3 +355,20 @@ def _named(spec: Any) -> list[str]:
     if isinstance(spec, Mapping):
         return [n if t == n else f"{t} AS `{n}`" for n, t in spec.items()]
     return [str(n) for n in listed(spec)]
+
+
+CALLS: Registry[Call] = Registry(
+    __name__,
+    {
+        Source: _from,
+        Late: _late,
+        Union: _union,
+        Join: _join,
+        Filter: _where,
+        Project: _select,
+        Dedup: _dedup,
+        Sort: _sort,
+        Aggregate: _aggregate,
+    },
+)
+"""How the public surface is called for each operator of a pipeline."""

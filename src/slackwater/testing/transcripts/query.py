@@ -156,14 +156,20 @@ class QueryBuilder:
         return node
 
     def _step(self, step: Mapping[str, Any], node: Node | None) -> Node:
-        for form in STEPS.values():
-            if any(key in step for key in form.keys):
-                if node is None and not form.begins:
-                    begin = ", ".join(f"{f.keys[0]}:" for f in STEPS.values() if f.begins)
-                    raise bad(f"a pipeline begins with {dict(step)!r}", f"begin it with {begin}")
-                return form.build(self, step, node)
-        known = ", ".join(f.keys[0] for f in STEPS.values())
-        raise bad(f"step {dict(step)!r} is not known", f"use one of: {known}")
+        form = STEPS[operator_of(step)]
+        if node is None and not form.begins:
+            begin = ", ".join(f"{f.keys[0]}:" for f in STEPS.values() if f.begins)
+            raise bad(f"a pipeline begins with {dict(step)!r}", f"begin it with {begin}")
+        return form.build(self, step, node)
+
+
+def operator_of(step: Mapping[str, Any]) -> type:
+    """The type of operator that a step of a pipeline is."""
+    for operator, form in STEPS.items():
+        if any(key in step for key in form.keys):
+            return operator
+    known = ", ".join(f.keys[0] for f in STEPS.values())
+    raise bad(f"step {dict(step)!r} is not known", f"use one of: {known}")
 
 
 class Form(NamedTuple):
