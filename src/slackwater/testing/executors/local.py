@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
 from slackwater.errors import SlackwaterError
 from slackwater.model.node import LATE_FIELDS, Late, Node, Source
 from slackwater.model.rewrite import Rewrite
@@ -34,6 +36,8 @@ from slackwater.testing.transcripts.script import Observed, Step, Transcript
 
 START_POINTS = ("lock.taken", "epoch.written", "query.written")
 """Failpoints of a start; all others are those of a batch."""
+
+HOUR = 3_600_000_000
 
 
 def local_executor(
@@ -71,6 +75,22 @@ def local_executor(
     return execute
 
 
+class _LaterClock:
+    """The transcript's clock, but a batch that is tried again sees an hour later: it must take what its first try decided."""
+
+    def __init__(self, clock: ManualClock):
+        self.clock = clock
+        self.tried: set[int] = set()
+        """Ordinals of batches whose intent is on disk."""
+
+    def ended(self, batch: int) -> frozenset[str]:
+        return self.clock.ended(batch)
+
+    def now(self, batch: int) -> int | None:
+        shown = self.clock.now(batch)
+        return shown if shown is None or batch not in self.tried else shown + HOUR
+
+
 class _Play:
     """One run of a transcript, over one or several starts of its query."""
 
@@ -97,9 +117,10 @@ class _Play:
         self.sources, outputs = numbered(transcript)
         zone = str(transcript.text.get("zone", "UTC"))
         built = passed(build(outputs, ansi=True, zone=zone, window_plan=plan), Written())
+        self.clock = _LaterClock(clock_of(transcript))
         self.query = LocalRun(
             folder, built, [LocalInput(s.schema, splits) for s in self.sources],
-            window_plan=plan, clock=clock_of(transcript), settings=settings,
+            window_plan=plan, clock=self.clock, settings=settings,
         )  # fmt: skip
 
     def run(self, points: Sequence[str], armed_from: int) -> list[Observed]:
@@ -135,6 +156,9 @@ class _Play:
     def _restart(self) -> None:
         self.query.stop()
         self._start()
+        intent = manifests.read_intent(self.query.checkpoint, self.query.done)
+        if intent is not None:
+            self.clock.tried.add(intent.ordinal)
 
     def _batch(self, step: Step, number: int) -> None:
         """One batch, which is run again if the query fails in it; each stream has a file, also where it has no rows."""
