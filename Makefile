@@ -7,9 +7,9 @@ READY := .venv/.ready
 export PYSPARK_PYTHON := $(CURDIR)/$(PY)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 
-# A Spark session leaves half of two cores idle, so two processes share the tests. A file stays in one of them,
+# A Spark session leaves half of two cores idle, so three processes share the tests. A file stays in one of them,
 # since its fixtures are made once per process. `make test PARALLEL=` runs all in one.
-PARALLEL ?= -n 2 --dist loadfile
+PARALLEL ?= -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults conformance lock clean
@@ -26,9 +26,8 @@ $(READY): requirements.lock pyproject.toml tools/setup.sh
 demo: setup ## a disordered stream, a live table, an HTML report
 	.venv/bin/slackwater demo
 
-test: setup ## all tests: first what needs no Spark, then the rest
-	$(PY) -m pytest -q $(PARALLEL) -m "not spark and not faults"
-	$(PY) -m pytest -q $(PARALLEL) -m "spark and not faults"
+test: setup ## all tests but those of `make faults`
+	$(PY) -m pytest -q $(PARALLEL) -m "not faults"
 
 test-fast: setup ## only what needs no Spark: the meaning and the kernels
 	$(PY) -m pytest -q -m "not spark and not slow and not faults"
