@@ -13,6 +13,7 @@ import pytest
 import slackwater as sw
 from slackwater.kernels.types import arrow_schema
 from tests.surface.helpers import canonical, run, times, write
+from tests.surface.local import run_locally
 from tests.surface.test_against_spark import SCHEMA, source, values
 
 if TYPE_CHECKING:
@@ -227,15 +228,17 @@ def test_a_user_aggregate_is_known_again_and_its_errors_name_it(
         s = sw.stream(reader, time="ts", progress=sw.Ordered(), name="s")
         return s.groupBy(sw.window("10 seconds")).agg(function(column).alias("r"))
 
-    assert run(result(mean_of_squares()), tmp_path / "ck", end=False).rows() == []
-    assert run(result(mean_of_squares("1")), tmp_path / "named", end=False).rows() == []
+    assert run_locally(result(mean_of_squares()), tmp_path / "ck", end=False).rows() == []
+    assert run_locally(result(mean_of_squares("1")), tmp_path / "named", end=False).rows() == []
     write(folder, "1.parquet", {"ts": times(3, 11), "v": [4.0, 5.0]})
     with pytest.raises(sw.CheckpointError, match="meanOfSquares"):
-        run(result(mean_of_squares(divisor=2)), tmp_path / "ck", end=False)
+        run_locally(result(mean_of_squares(divisor=2)), tmp_path / "ck", end=False)
     # The same functions, made anew, go on; so does another one of the same version.
-    again = run(result(mean_of_squares()), tmp_path / "ck", end=False).rows()
+    again = run_locally(result(mean_of_squares()), tmp_path / "ck", end=False).rows()
     assert [r["r"] for r in again] == [7.0]
-    other = run(result(mean_of_squares("1", divisor=2)), tmp_path / "named", end=False).rows()
+    other = run_locally(
+        result(mean_of_squares("1", divisor=2)), tmp_path / "named", end=False
+    ).rows()
     assert [r["r"] for r in other] == [3.5]
 
     def broken(state: dict[str, Any], x: pa.Array) -> dict[str, Any]:
@@ -247,7 +250,7 @@ def test_a_user_aggregate_is_known_again_and_its_errors_name_it(
     with pytest.raises(
         Exception, match=r"'update' of aggregate 'broken' raised LookupError: no such"
     ):
-        run(result(bad), tmp_path / "bad")
+        run_locally(result(bad), tmp_path / "bad")
 
 
 def test_what_is_not_supported_names_itself(spark: SparkSession, folder: Path):

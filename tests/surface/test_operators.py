@@ -11,6 +11,7 @@ import pytest
 
 import slackwater as sw
 from tests.surface.helpers import at, canonical, run, seconds
+from tests.surface.local import run_locally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +68,7 @@ def test_several_operators_in_one_query(kind: str, frames: Any, tmp_path: Path):
         for p in (big, small)
     ]
     unique = s.dropDuplicates(["k", "ts", "v"])
-    done = run(
+    done = (run if kind == "rows" else run_locally)(
         {
             "direct": s.groupBy("k", five).agg("sum(v) AS v", "count(*) AS n"),
             "chained": minute.groupBy("k", five).agg("sum(v) AS v", "sum(n) AS n"),
@@ -97,10 +98,10 @@ def test_a_union_holds_no_rows_and_its_bound_is_the_lesser_one(spark: SparkSessi
     right = sw.replay(spark, [[("b", at(30), 2)]], SCHEMA)
     a = sw.stream(left, time="ts", name="a", progress=sw.Ordered())
     b = sw.stream(right, time="ts", name="b", progress=sw.Ordered())
-    plain = run(a.union(b), tmp_path / "plain", end=False)
+    plain = run_locally(a.union(b), tmp_path / "plain", end=False)
     assert sorted(r["k"] for r in plain.rows()) == ["a", "b"]
     assert plain.last["operators"] == {} and plain.last["stateOperators"] == []
-    counted = run(
+    counted = run_locally(
         a.union(b).groupBy(sw.window("10 seconds")).count(), tmp_path / "counted", end=False
     )
     (operator,) = counted.last["operators"].values()
@@ -233,7 +234,7 @@ def test_several_progressing_columns(spark: SparkSession, tmp_path: Path):
     )
     assert s.timeColumns == ["start", "stop"]
     window = "10 seconds"
-    done = run(
+    done = run_locally(
         {
             "starts": s.groupBy(sw.window(window)).count(),
             "stops": s.groupBy(sw.window(window, on="stop")).count(),
@@ -278,7 +279,7 @@ def test_naive_and_integer_times(kind: str, spark: SparkSession, tmp_path: Path)
     counts = n.groupBy(sw.window("10 seconds")).agg("sum(v) AS v")
     numbers = t.groupBy(sw.window(10, 5, origin=2)).agg("count(*) AS n")
     again = numbers.groupBy(sw.window(20, origin=2)).agg("sum(n) AS n")
-    done = run(
+    done = run_locally(
         {"counts": counts, "numbers": numbers, "again": again, "late": t.late}, tmp_path / "ck"
     )
     assert (
@@ -306,7 +307,7 @@ def test_empty_windows_are_reported_on_request(spark: SparkSession, tmp_path: Pa
     batches = [[("a", at(5), 1)], [("a", at(37), 2)], [("a", at(61), 3)]]
     s = sw.stream(sw.replay(spark, batches, SCHEMA), time="ts", progress=sw.Ordered())
     result = s.groupBy(sw.window("10 seconds", emitEmpty=True)).agg("count(*) AS n", "sum(v) AS v")
-    done = run(result, tmp_path / "ck")
+    done = run_locally(result, tmp_path / "ck")
     assert [(seconds(r["window"]["start"]), r["n"], r["v"]) for r in done.rows()] == [
         (0, 1, 1), (10, 0, None), (20, 0, None), (30, 1, 2), (40, 0, None), (50, 0, None), (60, 1, 3)
     ]  # fmt: skip

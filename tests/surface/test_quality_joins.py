@@ -12,6 +12,7 @@ import pytest
 
 import slackwater as sw
 from tests.surface.helpers import Run, run, write
+from tests.surface.local import run_locally
 
 pytestmark = pytest.mark.spark
 
@@ -60,7 +61,7 @@ def slacks(*runs: Run) -> list[int | None]:
 def test_recall_is_kept_and_goes_on_after_a_restart_as_if_nothing_had_happened(spark: Any, tmp_path: Path) -> None:  # fmt: skip
     rows = {name: arrivals(i) for i, name in enumerate(NAMES)}
     write_batches(tmp_path / "whole", rows, range(BATCHES))
-    whole = run(query(spark, tmp_path / "whole"), tmp_path / "ck")
+    whole = run_locally(query(spark, tmp_path / "whole"), tmp_path / "ck")
     write_batches(tmp_path / "parts", rows, range(3))
     first = run(query(spark, tmp_path / "parts"), tmp_path / "ck2", end=False)
     write_batches(tmp_path / "parts", rows, range(3, BATCHES))

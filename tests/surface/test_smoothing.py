@@ -11,6 +11,7 @@ import pytest
 
 import slackwater as sw
 from tests.surface.helpers import at, canonical, feed, run, seconds
+from tests.surface.local import run_locally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ def test_a_window_leaves_a_part_at_a_time(spark: SparkSession, tmp_path: Path) -
     folder = tmp_path / "in"
     options = {"smooth": 8, "smoothWindows": 2}
     feed(folder, batches(), 0, 6)
-    first = run(
+    first = run_locally(
         results(spark, folder), tmp_path / "ck", end=False,
         options={**options, "partitionGroups": 2},
     )  # fmt: skip
@@ -58,11 +59,11 @@ def test_a_window_leaves_a_part_at_a_time(spark: SparkSession, tmp_path: Path) -
             assert after["rowsOut"] > 0
     # A restart with other tasks goes on where the first run stopped; the end lets all out.
     feed(folder, batches(), 6, 12)
-    second = run(
+    second = run_locally(
         results(spark, folder), tmp_path / "ck",
         options={**options, "partitionGroups": 3},
     )  # fmt: skip
-    plain = run(results(spark, folder), tmp_path / "plain")
+    plain = run_locally(results(spark, folder), tmp_path / "plain")
     assert max(len(rows) for rows in plain.batches["small"].values()) >= 40
     for name, columns in (("small", ["k", "wid", "n", "total"]), ("large", ["wid", "groups", "n"])):
         found = first.rows(name) + second.rows(name)
