@@ -132,3 +132,25 @@ def test_the_example_of_the_readme_runs_and_goes_on_after_a_restart(
         spark.read.parquet(str(tmp_path / "out" / "late")).select("value", "_late_reason").collect()
     )
     assert [tuple(r) for r in late] == [(100.0, "late")]
+
+
+def test_bold_terms_of_the_architecture_are_in_the_glossary():
+    text = (ROOT / "docs" / "architecture.md").read_text().partition("## When not to use")[0]
+    bold = {t.strip(" .").lower() for t in re.findall(r"\*\*([^*]+)\*\*", text)}
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+    rows = [line.split("|")[1:4] for line in glossary.splitlines() if line.startswith("| ")][2:]
+    terms = [term.strip() for term, _, _ in rows]
+    assert bold and not bold - set(terms)
+    assert terms == sorted(set(terms))
+    for term, _, place in rows:
+        (path,) = re.findall(r"`([^`]+)`", place)
+        assert (ROOT / "src" / "slackwater" / path).exists() or (ROOT / path).exists(), term
+
+
+def test_files_that_the_architecture_names_exist():
+    for document in ("docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"):
+        named = re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|yaml|md))`", (ROOT / document).read_text())
+        missing = [
+            n for n in named if not any((ROOT / d / n).exists() for d in ("", "src/slackwater"))
+        ]
+        assert named and not missing, f"{document} names {missing}"
