@@ -48,7 +48,9 @@ class DedupProgram(Program):
             return StateStep(self.row_schema.empty_table(), self.state_schema.empty_table())
         times = pc.min_max(rows[TIME])
         reach = self.node.within or 0
-        stored = state(times["min"].as_py() - reach, times["max"].as_py() + reach)
+        # A row that is too late to be told apart asks for nothing.
+        low = max(times["min"].as_py() - reach, dedup_memory(arrived.old, self.node))
+        stored = state(low, times["max"].as_py() + reach)
         kept, fresh, late = dedup.step(
             rows,
             stored,
