@@ -328,7 +328,7 @@ def test_slacks_that_follow_the_delays_seen(
             engine.batch(table(rows))
             if sharing:
                 (known,) = (s.waiting for s in engine.loop.last.statistics.values())  # type: ignore[union-attr]
-                ways.append((known["routes"], known["reports"]["current"]))
+                ways.append((known.routes, known.reports.current))
         engine.batch(final=True)
         engine.stop()
         runs.append(engine.results)

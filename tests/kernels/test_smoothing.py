@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.operators.smoothing import regroup
+from slackwater.engine.operators.smoothing import Ledger, regroup
 from slackwater.kernels.buckets import BUCKETS, bucket_range
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import smoothing
@@ -139,14 +139,11 @@ def test_a_held_bound_closes_just_what_is_out(bound, behind, range_, slide, orig
 
 
 def test_ledgers_for_another_number_of_groups():
-    whole = [
-        {"closed": [[0, 40, 7], [40, 128, 6]], "held": 3, "low": True},
-        {"closed": [[128, 256, 5]], "held": 0, "low": True},
-    ]
-    closed = [[0, 40, 7], [40, 128, 6], [128, 256, 5]]
-    assert regroup(whole, 1) == [{"closed": closed, "held": 1, "low": True}]
+    pieces = ((0, 40, 7), (40, 128, 6), (128, 256, 5))
+    whole = [Ledger(pieces[:2], 3, True), Ledger(pieces[2:], 0, True)]
+    assert regroup(whole, 1) == [Ledger(pieces, 1, True)]
     three = regroup(whole, 3)
-    assert three[0]["closed"][0] == [0, 40, 7]
-    for g, led in enumerate(three):
+    assert three[0].closed[0] == (0, 40, 7)
+    for g, ledger in enumerate(three):
         low, high = bucket_range(g, 3)
-        assert led["closed"][0][0] == low and led["closed"][-1][1] == high
+        assert ledger.closed[0][0] == low and ledger.closed[-1][1] == high

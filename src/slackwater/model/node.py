@@ -313,6 +313,5 @@ def raw_name(input: int, column: str) -> str:
     return f"_{input}.{column}"
 
 
-STATEFUL = (Aggregate, Dedup, Sort, Join)
 PLANNED = (SharedSort, SharedPanes)
 """Operators that only the planner makes: a user's query has none."""
