@@ -197,6 +197,9 @@ def test_an_expression_that_fails_is_told_as_on_spark(spark: SparkSession) -> No
 def test_wrong_names_are_told(analysed: LocalJob, spark: SparkSession) -> None:
     with pytest.raises(AnalysisError, match="names no failpoint"):
         analysed.run([], crash="manifest.befor")
+    for groups in (0, 257, ()):
+        with pytest.raises(AnalysisError, match="is no number of partition groups"):
+            analysed.run([], groups=groups)
     with pytest.raises(AnalysisError, match="there are batches of"):
         analysed.run({"a": []})
     with pytest.raises(AnalysisError, match="no option 'windowPlans'"):

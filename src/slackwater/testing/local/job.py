@@ -16,6 +16,7 @@ from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import failpoints
 from slackwater.errors import AnalysisError, ExecutionError
+from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.types import arrow_schema
 from slackwater.sources.replay import replay
 from slackwater.surface.options import check_names
@@ -72,6 +73,12 @@ class LocalJob:
         """
         tables = self._tables(batches)
         numbers = [groups] if isinstance(groups, int) else list(groups)
+        if not numbers or not all(1 <= n <= BUCKETS for n in numbers):
+            raise AnalysisError(
+                "BAD_OPTION",
+                f"groups={groups!r} is no number of partition groups",
+                hint=f"use a number from 1 to {BUCKETS}, or one for each start",
+            )
         with scratch_folder() as folder:
             run = LocalRun(
                 folder, self.plan, self.inputs, window_plan=self.window_plan,
@@ -90,8 +97,8 @@ class LocalJob:
         if set(given) != set(self.schemas):
             raise AnalysisError(
                 "BAD_BATCHES",
-                f"there are batches of {sorted(given)}, and the job reads {sorted(self.schemas)}",
-                hint="give batches by the names of the schemas",
+                f"there are batches of {_names(given)}, and the job reads {_names(self.schemas)}",
+                hint="give batches as a list where the schema is one, else by the names of the schemas",
             )
         return {n: [_table(b, self.schemas[n]) for b in items] for n, items in given.items()}
 
@@ -104,6 +111,12 @@ class LocalJob:
         schema = struct_of(next(o.node.schema for o in self.plan.outputs if o.name == name))
         assert isinstance(schema, StructType)
         return [r for b in sorted(found) for r in ArrowTableToRowsConversion.convert(found[b], schema)]  # fmt: skip
+
+
+def _names(streams: Mapping[str, Any]) -> str:
+    return (
+        ", ".join("one DataFrame" if n == ALONE else f"'{n}'" for n in sorted(streams)) or "nothing"
+    )
 
 
 def local_job(
