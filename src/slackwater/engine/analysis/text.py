@@ -33,6 +33,14 @@ _BARE = ("Like", "TimestampAddInterval", "TimestampAddYMInterval", "DateAddInter
 
 _NESTED = ("struct", "array", "map")
 
+_TRAITS = ("RuntimeReplaceable", "Generator", "SubqueryExpression", "Nondeterministic", "WindowExpression",
+           "AttributeReference", "Cast", "CurrentTimestampLike", "aggregate.AggregateExpression", "LambdaFunction",
+           "InheritAnalysisRules")  # fmt: skip
+
+# Traits by the name of an expression's class, for all printers: they ask the same of Spark's few hundred classes, and
+# each question makes the JVM look through all jars.
+_KINDS: dict[str, frozenset[str]] = {}
+
 Replace = Callable[[Any], str | None]
 
 
@@ -66,8 +74,7 @@ class Printer:
     def __init__(self, jvm: Any, gateway: Any, meaning: Meaning):
         self.meaning = meaning
         self._jvm = jvm
-        self._gateway = gateway
-        self._kinds: dict[str, frozenset[str]] = {}
+        self._is = gateway.jvm.py4j.reflection.TypeUtil.isInstanceOf
         self._depth = 0
         self._scope: tuple[Field, ...] = ()
         self._columns: dict[tuple[tuple[Field, ...], str], Any] = {}
@@ -85,21 +92,10 @@ class Printer:
         """What an expression is, of the few traits that matter here."""
         # one call: each object that the JVM hands over costs two more
         name = str(node.productPrefix())
-        known = self._kinds.get(name)
+        known = _KINDS.get(name)
         if known is None:
-            from py4j.java_gateway import is_instance_of
-
-            traits = ("RuntimeReplaceable", "Generator", "SubqueryExpression", "Nondeterministic",
-                      "WindowExpression", "AttributeReference", "Cast", "CurrentTimestampLike",
-                      "aggregate.AggregateExpression", "LambdaFunction",
-                      "InheritAnalysisRules")  # fmt: skip
-            found = {
-                trait.rpartition(".")[2]
-                for trait in traits
-                if is_instance_of(self._gateway, node, _EXPRESSIONS + trait)
-            }
-            found.add(name)
-            known = self._kinds[name] = frozenset(found)
+            found = {t.rpartition(".")[2] for t in _TRAITS if self._is(_EXPRESSIONS + t, node)}
+            known = _KINDS[name] = frozenset(found | {name})
         return known
 
     def text(self, node: Any, replace: Replace, scope: tuple[Field, ...]) -> str:
