@@ -31,6 +31,9 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "2g")
         # Batches of a few rows: what a second compiler saves is less than it costs.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # Nor is a batch worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # As `sw.session` has it.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")
@@ -39,6 +42,18 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiled_code(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles expressions and stages in this test, as it does for users."""
+    settings = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {key: str(spark.conf.get(key)) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
 
 
 @lru_cache(maxsize=1)

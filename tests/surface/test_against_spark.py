@@ -21,7 +21,7 @@ from tests.surface.helpers import START, UTC, canonical, run, times, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled_code")]
 
 SCHEMA = (
     "k string, ts timestamp, u int, i1 tinyint, i2 smallint, i4 int, i8 bigint, x8 bigint, f4 float, f8 double, "

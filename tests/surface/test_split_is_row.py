@@ -20,7 +20,7 @@ from tests.surface.random_files import directory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled_code")]
 
 SCHEMA = "ts timestamp, v string"
 STRANGE = "in [1]{a}*?\\'%20#é"
