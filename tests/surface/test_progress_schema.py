@@ -75,6 +75,7 @@ def test_a_bad_record_fails(path: tuple[str, ...], value: Any):
     for p in path[:-1]:
         at = at[p]
     at[path[-1]] = value
+    check_progress(GOOD)  # a record of another shape, which is not taken for this one
     with pytest.raises(AssertionError):
         check_progress(record)
 
