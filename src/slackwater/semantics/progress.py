@@ -8,11 +8,12 @@ too far. It never goes back; a partition that appears or wakes below it finds it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
+from slackwater.model.plain import plain
 from slackwater.semantics.bounds import END, START, aligned, shift
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.quality.state import QualityState
@@ -122,7 +123,7 @@ class SourceState:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
-        json: dict[str, Any] = asdict(replace(self, patterns=(), said={}, quality={}))
+        json: dict[str, Any] = plain(replace(self, patterns=(), said={}, quality={}))
         json["quality"] = {column: known.to_json() for column, known in self.quality.items()}
         json["patterns"] = [p.to_json() for p in self.patterns]
         json["said"] = {name: [p.to_json() for p in ps] for name, ps in self.said.items()}

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.store.manifest import OutputFile, Run
+from slackwater.model.plain import plain
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.recall_lateness import LateInterval
 from slackwater.semantics.slack.waiting import StoreReport
@@ -106,7 +107,7 @@ class TableReport:
 
     def to_json(self) -> list[Any]:
         """Plain lists and dicts."""
-        run = None if self.run is None else asdict(self.run)
+        run = None if self.run is None else plain(self.run)
         return [self.table, run, self.arrived, self.sent]
 
     @classmethod
@@ -149,9 +150,9 @@ class Figures:
             "partials": self.partials,
             "groups": self.groups,
             "held": self.held,
-            "low": None if self.low is None else asdict(self.low),
-            "waiting": None if self.waiting is None else asdict(self.waiting),
-            "join": None if self.join is None else asdict(self.join),
+            "low": None if self.low is None else plain(self.low),
+            "waiting": None if self.waiting is None else plain(self.waiting),
+            "join": None if self.join is None else plain(self.join),
             "recall": None if self.recall is None else [list(part) for part in self.recall],
         }
         return {name: part for name, part in parts.items() if part is not None}
@@ -203,7 +204,7 @@ class OperatorReport:
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
         parts: dict[str, Any] = {
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [plain(run) for run in self.runs],
             "in": self.rows_in,
             "out": self.rows_out,
             "late": self.late,
@@ -217,7 +218,7 @@ class OperatorReport:
         if self.ledger is not None:
             parts["ledger"], parts["hold"] = self.ledger, list(self.hold)
         if self.tables is not None:
-            parts["tables"] = [asdict(run) for run in self.tables]
+            parts["tables"] = [plain(run) for run in self.tables]
         return {**parts, "seconds": self.seconds}
 
     @classmethod
@@ -265,7 +266,7 @@ class TaskReport:
             "level": self.level,
             "group": self.group,
             "operators": {id: report.to_json() for id, report in self.operators.items()},
-            "outputs": {n: [asdict(f) for f in files] for n, files in self.outputs.items()},
+            "outputs": {n: [plain(f) for f in files] for n, files in self.outputs.items()},
         }
         if self.digest is not None:
             parts["digest"] = self.digest

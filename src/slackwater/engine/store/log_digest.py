@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from slackwater.engine.store.spark_log import (
     log_offset,
     lost_entry,
 )
+from slackwater.model.plain import plain
 
 RECENT = 32
 OTHERS = 64
@@ -71,7 +72,7 @@ Log = FileLog | OtherLog
 
 def to_json(logs: Mapping[str, Log]) -> dict[str, Any]:
     """As a part of a JSON document."""
-    return {source: asdict(log) for source, log in logs.items()}
+    return {source: plain(log) for source, log in logs.items()}
 
 
 def from_json(document: Mapping[str, Any]) -> dict[str, Log]:

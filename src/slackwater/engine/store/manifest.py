@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import damaged, seal, unseal, write_new, write_replace
 from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.errors import CheckpointError
+from slackwater.model.plain import plain
 from slackwater.semantics.progress import SourceState
 
 FORMAT = 1
@@ -105,7 +106,7 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
-        document = asdict(replace(self, sources={}, statistics={}))
+        document: dict[str, Any] = plain(replace(self, sources={}, statistics={}))
         document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
         document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
         document["format"] = FORMAT
@@ -166,7 +167,7 @@ class Intent:
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
-        document = asdict(self)
+        document: dict[str, Any] = plain(self)
         for name in ("epoch", "groups"):
             document.pop(name)
         return document
@@ -176,7 +177,7 @@ def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    data = seal({"format": FORMAT, **asdict(intent)}, kind="intent")
+    data = seal({"format": FORMAT, **plain(intent)}, kind="intent")
     write_replace(path, data, checkpoint.rights)
 
 
