@@ -1,6 +1,6 @@
 """Every transcript on the whole engine in one process: rows and splits, plans of windows, groups, every failpoint.
 
-`test_transcripts_*.py` run on Spark what is Spark's part in that.
+Without a failure they run in `records` and in `engine/test_every_kind.py`. `test_transcripts_*.py` run on Spark what is Spark's part in that.
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ PLANS = ("auto", "panes", "wids", "buffered", "adaptive")
 GROUPS = ((1, 2), (2, 3, 1), (5, 1))
 ALWAYS = {*START_POINTS, *CRASH_POINTS}
 """Failpoints that every start or every batch comes to; whether it comes to the others depends on the query."""
-
-
-@pytest.mark.parametrize("path", PARAMS)
-def test_splits_without_a_failure(path: Path) -> None:
-    run(load(path), local_executor(splits=True, groups=(2,), check=check_progress))
 
 
 @pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])

@@ -1,7 +1,8 @@
 """What every kind of operator owes the engine, whatever it computes; checked while all transcripts run.
 
 Runs are merged as soon as there are two, rows are cut into as many pieces as there are, and state is watched: what
-a kind once said it does not need any more, it never needs or asks for again.
+a kind once said it does not need any more, it never needs or asks for again. Nothing fails in these runs;
+`test_transcripts_local.py` is about failures.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from slackwater.semantics.limits import START
 from slackwater.testing.executors.local import local_executor
 from slackwater.testing.local import run as local_run
 from slackwater.testing.transcripts.script import load, parse, run
+from tests.conftest import check_progress
 from tests.transcripts_on_spark import FILES, PARAMS
 
 SEEN: set[type] = set()
@@ -79,7 +81,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("path", PARAMS)
 def test_state_that_was_freed_is_never_needed(path: Path) -> None:
     plan = ("auto", "adaptive")[FILES.index(path) % 2]
-    run(load(path), local_executor(splits=True, plan=plan, settings=Settings(compact_runs=1)))
+    merging = Settings(compact_runs=1)
+    run(load(path), local_executor(splits=True, plan=plan, settings=merging, check=check_progress))
 
 
 SORTS = """
