@@ -114,4 +114,6 @@ def test_sorts_that_share_their_rows() -> None:
 
 def test_every_kind_was_watched() -> None:
     kinds = {type(k) for k in (*registry.PROGRAMS.values(), *registry.WINDOWS.values())}
-    assert kinds <= SEEN
+    # A test may have added an operator of its own.
+    own = {k for k in kinds if k.__module__.startswith("slackwater.")}
+    assert own and own <= SEEN
