@@ -115,9 +115,12 @@ def test_a_run_takes_milliseconds_and_no_job_of_spark(
     analysed.run(batches)
     tracker = spark.sparkContext.statusTracker()
     before = tracker.getJobIdsForGroup(None)
-    started = monotonic()
-    analysed.run(batches)
-    assert monotonic() - started < 20, "milliseconds on an idle machine"
+    took = []
+    for _ in range(3):
+        started = monotonic()
+        analysed.run(batches)
+        took.append(monotonic() - started)
+    assert min(took) < 2, "four batches: some hundred milliseconds on an idle machine"
     assert tracker.getJobIdsForGroup(None) == before
 
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from slackwater.engine.plan.steps import Step
-from slackwater.model.schema import Field
+from slackwater.engine.plan.operators import common
 from tests.toy.model import Delay
 
-
-def raw_fields(node: Delay) -> tuple[Field, ...]:
-    return node.schema
-
-
-def finishing(node: Delay) -> tuple[Step, ...]:
-    return ()
+raw_fields = common.own_fields
+finishing = common.no_steps
+results = common.own_name
 
 
 def times(node: Delay) -> tuple[str, ...]:
     return (node.on,)
-
-
-def results(node: Delay, name: str) -> tuple[str, ...]:
-    return (name,)

@@ -3,7 +3,7 @@
 Whether a row is late is defined here, in three forms. `judge` is the definition, for one row on one of
 its time columns. `judge_column` is the same for an array of times, and `verdict_sql` for a column of a
 query, in the SQL that DuckDB and Spark share. The tests hold both against `judge`. The engine and the
-kernels compare times with bounds by these functions alone.
+kernels decide by these functions alone whether a row is late.
 """
 
 from __future__ import annotations

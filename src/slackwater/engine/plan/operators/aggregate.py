@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.engine.plan.operators import common
 from slackwater.engine.plan.steps import Step
 from slackwater.kernels.windows.by_tuple import hidden
 from slackwater.kernels.windows.partials_step import AggregateSpec
@@ -10,6 +11,8 @@ from slackwater.model.schema import Field, Named, column
 from slackwater.model.window import ByTuple, TimeWindow, is_all_time
 from slackwater.semantics.cost import choose_plan
 from slackwater.semantics.windows import keeps_rows, plan_of
+
+results = common.own_name
 
 
 def raw_fields(node: Aggregate) -> tuple[Field, ...]:
@@ -26,11 +29,6 @@ def finishing(node: Aggregate) -> tuple[Step, ...]:
 def times(node: Aggregate) -> tuple[str, ...]:
     """The time that its windows are on."""
     return (node.window.on,)
-
-
-def results(node: Aggregate, name: str) -> tuple[str, ...]:
-    """Its own."""
-    return (name,)
 
 
 def spec(

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.operators import common
 from slackwater.model.node import Dedup
-from slackwater.model.schema import Field
 
-
-def raw_fields(node: Dedup) -> tuple[Field, ...]:
-    """Those of the rows that came."""
-    return node.schema
-
-
-def finishing(node: Dedup) -> tuple[Step, ...]:
-    """None."""
-    return ()
+raw_fields = common.own_fields
+finishing = common.no_steps
+results = common.own_name
 
 
 def times(node: Dedup) -> tuple[str, ...]:
     """The time of its one input."""
     return (node.on,)
-
-
-def results(node: Dedup, name: str) -> tuple[str, ...]:
-    """Its own."""
-    return (name,)

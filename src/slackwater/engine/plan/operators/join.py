@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from slackwater.engine.plan.operators import common
 from slackwater.engine.plan.steps import Step
 from slackwater.model.node import Join
 from slackwater.model.schema import Field
+
+results = common.own_name
 
 
 def raw_fields(node: Join) -> tuple[Field, ...]:
@@ -20,8 +23,3 @@ def finishing(node: Join) -> tuple[Step, ...]:
 def times(node: Join) -> tuple[str, ...]:
     """One of each input."""
     return node.on
-
-
-def results(node: Join, name: str) -> tuple[str, ...]:
-    """Its own."""
-    return (name,)

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.engine.plan.steps import Step
-from slackwater.model.node import Late
-from slackwater.model.schema import Field
+from slackwater.engine.plan.operators import common
 
-
-def raw_fields(node: Late) -> tuple[Field, ...]:
-    """Those of the source, and why a row is late."""
-    return node.schema
-
-
-def finishing(node: Late) -> tuple[Step, ...]:
-    """None."""
-    return ()
+raw_fields = common.own_fields
+finishing = common.no_steps

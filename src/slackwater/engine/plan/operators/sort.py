@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.operators import common
 from slackwater.model.node import Sort
-from slackwater.model.schema import Field
 
-
-def raw_fields(node: Sort) -> tuple[Field, ...]:
-    """Those of the rows that came."""
-    return node.schema
-
-
-def finishing(node: Sort) -> tuple[Step, ...]:
-    """None."""
-    return ()
+raw_fields = common.own_fields
+finishing = common.no_steps
+results = common.own_name
 
 
 def times(node: Sort) -> tuple[str, ...]:
     """The time of its one input."""
     return (node.on,)
-
-
-def results(node: Sort, name: str) -> tuple[str, ...]:
-    """Its own."""
-    return (name,)

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.engine.plan.steps import Step
-from slackwater.model.node import Source
-from slackwater.model.schema import Field
+from slackwater.engine.plan.operators import common
 
-
-def raw_fields(node: Source) -> tuple[Field, ...]:
-    """Those of the stream."""
-    return node.schema
-
-
-def finishing(node: Source) -> tuple[Step, ...]:
-    """None."""
-    return ()
+raw_fields = common.own_fields
+finishing = common.no_steps

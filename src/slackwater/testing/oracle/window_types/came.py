@@ -43,6 +43,9 @@ Given = Callable[[], "dict[str, Any]"]
 Completed = Callable[[Any, Sequence[Came], Sequence[int], Sequence[str]], list[Found]]
 """The windows of a type that the last step completes: the window, all rows, the bounds after each step, names of keys."""
 
+OfGroup = Callable[[Any, "tuple[Any, ...]", "list[Came]", int, int], list[Found]]
+"""The windows of one group: the window, the group's key, its rows, the bounds before and after the last step."""
+
 
 def by_key(came: Sequence[Came]) -> dict[tuple[Any, ...], list[Came]]:
     """The rows of each group."""
@@ -50,6 +53,19 @@ def by_key(came: Sequence[Came]) -> dict[tuple[Any, ...], list[Came]]:
     for c in came:
         groups.setdefault(c.key, []).append(c)
     return groups
+
+
+def by_group(of_group: OfGroup) -> Completed:
+    """Windows of a type that are those of each group, made from its rows and the last two bounds alone."""
+
+    def completed(
+        w: Any, came: Sequence[Came], bounds: Sequence[int], key_names: Sequence[str]
+    ) -> list[Found]:
+        before, after = ([START, *bounds])[-2:]
+        groups = by_key(came).items()
+        return [f for key, mine in groups for f in of_group(w, key, mine, before, after)]
+
+    return completed
 
 
 def in_order(mine: Sequence[Came], order: Sequence[str]) -> list[Came]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from slackwater.model.node import Aggregate
 from slackwater.model.window import CustomWindow
-from slackwater.semantics.limits import START
 from slackwater.testing.oracle.run import Run
 from slackwater.testing.oracle.types import Item
 from slackwater.testing.oracle.types import Window as Extent
@@ -17,7 +15,7 @@ from slackwater.testing.oracle.window_types.came import (
     Came,
     Found,
     Given,
-    by_key,
+    by_group,
     completed_results,
     excluded_group,
 )
@@ -27,13 +25,6 @@ excluded = excluded_group
 
 def results(node: Aggregate, run: Run) -> list[Item]:
     return completed_results(node, run, completed)
-
-
-def completed(
-    w: CustomWindow, came: Sequence[Came], bounds: Sequence[int], key_names: Sequence[str]
-) -> list[Found]:
-    before, after = ([START, *bounds])[-2:]
-    return [f for key, mine in by_key(came).items() for f in _of_group(w, key, mine, before, after)]
 
 
 def _of_group(
@@ -48,6 +39,9 @@ def _of_group(
         if rows and before < end <= after:
             found.append(Found(wid, Extent(min(a for a, _ in parts), end), key, rows))
     return found
+
+
+completed = by_group(_of_group)
 
 
 def _pieces(w: CustomWindow, wid: int) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from slackwater.model.node import Aggregate
@@ -15,7 +14,7 @@ from slackwater.testing.oracle.window_types.came import (
     Came,
     Found,
     Given,
-    by_key,
+    by_group,
     completed_results,
     excluded_group,
 )
@@ -26,13 +25,6 @@ excluded = excluded_group
 
 def results(node: Aggregate, run: Run) -> list[Item]:
     return completed_results(node, run, completed)
-
-
-def completed(
-    w: Landmark, came: Sequence[Came], bounds: Sequence[int], key_names: Sequence[str]
-) -> list[Found]:
-    before, after = ([START, *bounds])[-2:]
-    return [f for key, mine in by_key(came).items() for f in _of_group(w, key, mine, before, after)]
 
 
 def _of_group(
@@ -53,6 +45,9 @@ def _of_group(
         if rows and before < end <= after:
             found.append(Found(wid, Extent(w.origin, end), key, rows))
     return found
+
+
+completed = by_group(_of_group)
 
 
 def bound_of_results(v: int, w: Landmark) -> int:
