@@ -6,12 +6,14 @@ Spark's workers import this package with the operator's class, so that they have
 from slackwater.engine.operators.registry import PROGRAMS
 from slackwater.engine.paths.registry import ADMISSIONS
 from slackwater.engine.plan.operators.registry import PRODUCERS, STATEFUL
+from slackwater.model.expressions import EXPRESSIONS, no_expressions
 from slackwater.model.render import LINES
 from slackwater.semantics.operators.registry import RULES
 from tests.toy import operators, paths, plan, rules
 from tests.toy.model import Delay, line
 
 LINES[Delay] = line
+EXPRESSIONS[Delay] = no_expressions
 RULES[Delay] = rules
 PRODUCERS[Delay] = plan
 STATEFUL[Delay] = plan

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.errors import AnalysisError, SetupError
+from slackwater.model.expressions import expressions
 from slackwater.model.meaning import SETTINGS, Meaning
-from slackwater.model.node import Aggregate, Filter, Join, Node, Project, Source
-from slackwater.model.schema import Expr
+from slackwater.model.node import Node, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,22 +79,6 @@ def _records(nodes: Sequence[Node]) -> Iterator[tuple[str, Meaning]]:
     for node in nodes:
         if isinstance(node, Source) and node.meaning is not None:
             yield f"the stream '{node.given_name}'", node.meaning
-        for expression in _expressions(node):
+        for expression in expressions(node):
             if expression.meaning is not None:
                 yield f"the expression {expression.sql}", expression.meaning
-
-
-def _expressions(node: Node) -> Iterator[Expr]:
-    if isinstance(node, Filter):
-        yield node.condition
-    elif isinstance(node, Project):
-        yield from (c.expr for c in node.columns)
-    elif isinstance(node, Aggregate):
-        yield from (k.expr for k in node.keys)
-        yield from (a for p in node.primitives for a in p.args)
-        yield from (o.expr for o in node.outputs)
-    elif isinstance(node, Join):
-        yield from (k.expr for side in node.keys for k in side)
-        yield from (o.expr for o in node.outputs)
-        if isinstance(node.where, Expr):
-            yield node.where
