@@ -12,6 +12,7 @@ wants = common.no_wants
 patterns = common.no_patterns  # the rows it holds back would break them
 frontier = common.bounds_alone
 trace = common.same_trace
+copies = common.same_copies
 
 
 def entering(node: Delay) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slackwater.engine.lowlevel.punctuation import column_origin
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Aggregate, Late, Node, Project, Sort, Source
 from slackwater.model.schema import Named, column
 from slackwater.semantics.bounds import topological
+from slackwater.semantics.column_origin import column_origin
 from slackwater.semantics.pattern_rules import plain_column
 from slackwater.semantics.settings import resolve_source
 

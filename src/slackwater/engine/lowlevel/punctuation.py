@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.progress.step import patterns_of
 from slackwater.kernels.windows.pattern_match import matching
-from slackwater.model.node import Aggregate, Node, Project, Source, Union
+from slackwater.model.node import Aggregate, Source
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import START
-from slackwater.semantics.pattern_rules import closable, key_columns, plain_column
+from slackwater.semantics.column_origin import column_origin
+from slackwater.semantics.pattern_rules import closable, key_columns
 from slackwater.semantics.pattern_text import pattern_of
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.settings import Settings
@@ -112,25 +113,3 @@ class Punctuation:
         columns[node.window.on] = pa.chunked_array([pa.array(ticks + moved)])
         _, ends = matching(usable, pa.table(columns), node.window.on)
         return windows_missed(ticks + moved, closed_by(ends, node.window), node.window)
-
-
-def column_origin(node: Node, column: str, source: Source) -> str | None:
-    """The column of ``source`` that a node's column just is, or None."""
-    if isinstance(node, Source):
-        return column if node.name == source.name else None
-    if isinstance(node, Project):
-        named: Mapping[str, str | None] = {c.name: plain_column(c.expr) for c in node.columns}
-        below = named.get(column)
-        return None if below is None else column_origin(node.child, below, source)
-    if isinstance(node, Union):
-        at = [f.name for f in node.schema].index(column)
-        origins = [column_origin(c, c.schema[at].name, source) for c in node.inputs]
-        return next((f for f in origins if f is not None), None)
-    if isinstance(node, Aggregate):
-        keys = {k.name: plain_column(k.expr) for k in node.keys}
-        below = keys.get(column)
-        return None if below is None else column_origin(node.child, below, source)
-    children = node.children
-    if len(children) == 1 and node.field(column) is not None:
-        return column_origin(children[0], column, source)
-    return None

@@ -8,7 +8,7 @@ from slackwater.model.node import Aggregate, Node
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import Bounds
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
+from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
 from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Span, Test
 from slackwater.semantics.window_ids import extent, window_bound
@@ -123,6 +123,11 @@ def trace(node: Aggregate, name: str, ask: Trace) -> list[Traced]:
     if not WINDOWS[type(w)].TRAITS.timed:
         return []  # its results are on row numbers
     return [((*chain, shifted(w, moved)), 0) for chain, moved in ask.below(node.child, w.on)]
+
+
+def copies(node: Aggregate, column: str) -> Copies:
+    below = {k.name: plain_column(k.expr) for k in node.keys}.get(column)
+    return [] if below is None else [(node.child, below)]
 
 
 def keeps(node: Aggregate) -> str:

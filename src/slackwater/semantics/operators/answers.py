@@ -12,6 +12,9 @@ Points = tuple[tuple[int, ...], ...]
 BoundOf = Callable[[Node, str], int]
 HoldOf = Callable[[Join], "Sequence[int] | None"]
 
+Copies = list[tuple[Node, str]]
+"""Inputs and their columns, of which a column of the output has the values."""
+
 Chain = tuple[Window, ...]
 Traced = tuple[Chain, int]
 """The windows that a time meets on its way, and its shift since the last of them."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Node
 from slackwater.semantics.limits import Bounds
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced
+from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Patterns
 
@@ -42,6 +42,11 @@ def same_trace(node: Node, name: str, ask: Trace) -> list[Traced]:
     return ask.below(node.children[0], name)
 
 
+def same_copies(node: Node, column: str) -> Copies:
+    """A column keeps its name and its values."""
+    return [] if node.field(column) is None else [(node.children[0], column)]
+
+
 def no_state(node: Node) -> str:
     """What an operator keeps that keeps nothing."""
     return "nothing: rows pass as they come"
@@ -73,6 +78,11 @@ def no_patterns(
 def bounds_alone(node: Node, columns: Sequence[str], known: Known) -> Points:
     """The frontier of an operator that knows no more of its times together than of each alone."""
     return (tuple(known.bound(node, c) for c in columns),)
+
+
+def no_copies(node: Node, column: str) -> Copies:
+    """No column is said to be one of an input."""
+    return []
 
 
 def ask_readers(node: Node, *_: object) -> NoReturn:

@@ -12,6 +12,7 @@ bounds = common.same_bounds
 patterns = common.same_patterns
 frontier = common.same_frontier
 trace = common.same_trace
+copies = common.same_copies
 
 
 def entering(node: Dedup) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from slackwater.semantics.operators.answers import Known, Points, Trace, Traced,
 
 wants = common.no_wants
 patterns = common.no_patterns
+copies = common.no_copies  # an output may be of either input, or null
 
 
 def entering(node: Join) -> tuple[str, ...]:

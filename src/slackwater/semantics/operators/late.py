@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slackwater.model.node import Late
 from slackwater.semantics.limits import END, START, Bounds
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Trace, Traced
+from slackwater.semantics.operators.answers import Copies, Trace, Traced
 
 entering = common.no_time
 wants = common.no_wants
@@ -24,3 +24,8 @@ def bounds(node: Late, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) 
 
 def trace(node: Late, name: str, ask: Trace) -> list[Traced]:
     return []
+
+
+def copies(node: Late, column: str) -> Copies:
+    # Why a row is late is no column of the source.
+    return [] if node.source.field(column) is None else [(node.source, column)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from slackwater.model.node import Project
 from slackwater.semantics.limits import Bounds, shift
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
+from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
 from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 
@@ -93,3 +93,8 @@ def trace(node: Project, name: str, ask: Trace) -> list[Traced]:
         if out == name
         for chain, moved in ask.below(node.child, origin)
     ]
+
+
+def copies(node: Project, column: str) -> Copies:
+    below = {c.name: plain_column(c.expr) for c in node.columns}.get(column)
+    return [] if below is None else [(node.child, below)]

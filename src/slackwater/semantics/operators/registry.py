@@ -1,6 +1,6 @@
 """What each type of operator means: one module per type, all with the same questions.
 
-`bounds`, `pattern_rules`, `frontier`, `window_chains` and `state_bounds` ask them.
+`bounds`, `pattern_rules`, `frontier`, `window_chains`, `column_origin` and `state_bounds` ask them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from slackwater.semantics.operators import (
 from slackwater.semantics.operators import (
     filter as filter_,
 )
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced
+from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Patterns
 
@@ -72,6 +72,9 @@ class Rules(Protocol):
 
     def trace(self, node: Any, name: str, ask: Trace, /) -> list[Traced]:
         """The ways on which the time that is asked for comes to column ``name`` of the output."""
+
+    def copies(self, node: Any, column: str, /) -> Copies:
+        """The inputs' columns whose values stand unchanged in ``column`` of the output. None is always true."""
 
     def keeps(self, node: Any, /) -> str:
         """What is kept, and what frees it; for people."""

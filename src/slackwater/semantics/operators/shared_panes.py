@@ -11,4 +11,5 @@ wants = ask_readers
 patterns = ask_readers
 frontier = ask_readers
 trace = ask_readers
+copies = ask_readers
 keeps = aggregate.keeps

@@ -13,6 +13,7 @@ from slackwater.semantics.patterns import Patterns
 entering = common.no_time
 wants = common.no_wants
 frontier = common.bounds_alone
+copies = common.no_copies  # there are no inputs
 keeps = common.no_state
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slackwater.model.node import Union
 from slackwater.semantics.limits import END, START, Bounds, minimum
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
+from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Pattern, Patterns, Test, crossed
 
@@ -70,3 +70,11 @@ def frontier(node: Union, columns: Sequence[str], known: Known) -> Points:
 def trace(node: Union, name: str, ask: Trace) -> list[Traced]:
     at = [t.name for t in node.times].index(name)
     return [p for i in node.inputs for p in ask.below(i, i.times[at].name)]
+
+
+def copies(node: Union, column: str) -> Copies:
+    """By its place: an input may call it otherwise."""
+    names = [f.name for f in node.schema]
+    if column not in names:
+        return []
+    return [(child, child.schema[names.index(column)].name) for child in node.inputs]

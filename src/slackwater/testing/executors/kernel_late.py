@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.lowlevel.punctuation import column_origin
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows.group_close import is_closed
 from slackwater.model.node import Aggregate, Node, Source
 from slackwater.model.schema import Expr
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.column_origin import column_origin
 from slackwater.semantics.lateness import (
     enters,
     judged_by,
