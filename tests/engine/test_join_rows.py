@@ -13,7 +13,7 @@ from slackwater.engine.paths.steps import renamed
 from slackwater.engine.paths.wire import from_batches, pack, pack_control, to_batches
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import FilterStep, ProjectStep
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.join import Band
@@ -115,17 +115,15 @@ def test_rows_are_the_same_whether_computed_or_renamed(time: str, key: Named):
 
 def test_only_choosing_and_renaming_needs_no_engine():
     table = pa.table({"_0.k": [1], "_1.v": [2], "w": [3]})
-    step = Step(
-        columns=(Named("v", column("_1.v", "bigint")), Named("k", column("_0.k", "bigint")))
-    )
-    again = Step(columns=(Named("z", column("k", "bigint")),))
+    step = ProjectStep((Named("v", column("_1.v", "bigint")), Named("k", column("_0.k", "bigint"))))
+    again = ProjectStep((Named("z", column("k", "bigint")),))
     found = renamed((step, again), table)
     assert found is not None and found.to_pydict() == {"z": [1]}
     assert renamed((), table) is table
-    more = Step(columns=(Named("v", Expr("w + 1", "bigint", '("w" + 1)')),))
+    more = ProjectStep((Named("v", Expr("w + 1", "bigint", '("w" + 1)')),))
     assert renamed((step, more), table) is None
-    assert renamed((Step(condition=Expr("w", "boolean", '"w"')),), table) is None
-    assert renamed((Step(columns=(Named("q", Expr("f(w)", "bigint", None)),)),), table) is None
+    assert renamed((FilterStep(Expr("w", "boolean", '"w"')),), table) is None
+    assert renamed((ProjectStep((Named("q", Expr("f(w)", "bigint", None)),)),), table) is None
 
 
 def test_blobs_come_through_whole():

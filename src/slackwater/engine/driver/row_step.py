@@ -19,6 +19,7 @@ from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.paths.wire import pack_control, routes, spark_schema, to_batches, unpack
 from slackwater.engine.plan.plan import Path
+from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.kernels.types import arrow_schema, cast_table
 from slackwater.model.names import ours
 from slackwater.model.schema import Field
@@ -42,16 +43,19 @@ def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
     opened = current.mapInArrow(_open_task(path), struct_of((*head, *columns)))
     shown = path.fields
     for step in path.steps:
-        if step.condition is not None:
-            test = f"CASE WHEN `{BLOB}` IS NULL THEN {step.condition.sql} ELSE TRUE END"
-            opened = opened.where(F.expr(test))
-        else:
-            items = [
-                F.expr(f"CASE WHEN `{BLOB}` IS NULL THEN {c.expr.sql} END").alias(c.name)
-                for c in step.columns
-            ]
-            opened = opened.select(ROUTE, BLOB, *items)
-            shown = tuple(Field(c.name, c.expr.type) for c in step.columns)
+        match step:
+            case FilterStep():
+                test = f"CASE WHEN `{BLOB}` IS NULL THEN {step.condition.sql} ELSE TRUE END"
+                opened = opened.where(F.expr(test))
+            case ProjectStep():
+                items = [
+                    F.expr(f"CASE WHEN `{BLOB}` IS NULL THEN {c.expr.sql} END").alias(c.name)
+                    for c in step.columns
+                ]
+                opened = opened.select(ROUTE, BLOB, *items)
+                shown = tuple(Field(c.name, c.expr.type) for c in step.columns)
+            case _:
+                raise unknown_step(step)
     # mapInArrow looks columns up by name, and would take a dot in one for a field of a struct.
     plain = opened.toDF(ROUTE, BLOB, *(f"c{i}" for i in range(len(shown))))
     return plain.mapInArrow(_pack_task(batch, path, shown), spark_schema())

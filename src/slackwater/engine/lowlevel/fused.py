@@ -18,6 +18,7 @@ from slackwater.engine.lowlevel.time_ranges import TimeRange
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.plan.plan import Operator, Path, Plan
+from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.kernels.aggregates import partials
 from slackwater.kernels.column_engine import quote
 from slackwater.kernels.windows import partials_step as aggregate
@@ -205,17 +206,21 @@ def _relation(
         carried.append(PASS)
     filtered = False
     for step in fused.path.steps:
-        if step.condition is not None:
-            # A later filter must not be evaluated for rows that an earlier one dropped.
-            test = f"CASE WHEN {PASS} THEN coalesce({dialect.text(step.condition)}, FALSE) ELSE FALSE END"
-            sql = f"SELECT {dialect.without(PASS)}, {test} AS {PASS} FROM {sub_query(sql)}"
-            filtered = True
-        else:
-            columns = [
-                f"{_guard(dialect.text(c.expr), filtered)} AS {dialect.name(c.name)}"
-                for c in step.columns
-            ]
-            sql = f"SELECT {', '.join([*columns, *carried])} FROM {sub_query(sql)}"
+        match step:
+            case FilterStep():
+                # A later filter must not be evaluated for rows that an earlier one dropped.
+                test = f"coalesce({dialect.text(step.condition)}, FALSE)"
+                test = f"CASE WHEN {PASS} THEN {test} ELSE FALSE END"
+                sql = f"SELECT {dialect.without(PASS)}, {test} AS {PASS} FROM {sub_query(sql)}"
+                filtered = True
+            case ProjectStep():
+                columns = [
+                    f"{_guard(dialect.text(c.expr), filtered)} AS {dialect.name(c.name)}"
+                    for c in step.columns
+                ]
+                sql = f"SELECT {', '.join([*columns, *carried])} FROM {sub_query(sql)}"
+            case _:
+                raise unknown_step(step)
     return sql
 
 

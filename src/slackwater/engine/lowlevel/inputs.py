@@ -25,6 +25,7 @@ from slackwater.engine.plan.reading import (
     Scan,
     unknown,
 )
+from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.model.names import PASS, SOURCE, ours
 from slackwater.model.schema import Field
@@ -209,16 +210,19 @@ def _evaluate(
     )
     shown = list(names)
     for step in path.steps:
-        if step.condition is not None:
-            test = f"CASE WHEN {PASS} THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
-            current = current.withColumn(PASS, F.expr(test))
-        else:
-            items = [
-                F.expr(f"CASE WHEN {PASS} THEN {c.expr.sql} END").alias(c.name)
-                for c in step.columns
-            ]
-            current = current.select(_WHOLE, PASS, *items)
-            shown = [c.name for c in step.columns]
+        match step:
+            case FilterStep():
+                test = f"CASE WHEN {PASS} THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
+                current = current.withColumn(PASS, F.expr(test))
+            case ProjectStep():
+                items = [
+                    F.expr(f"CASE WHEN {PASS} THEN {c.expr.sql} END").alias(c.name)
+                    for c in step.columns
+                ]
+                current = current.select(_WHOLE, PASS, *items)
+                shown = [c.name for c in step.columns]
+            case _:
+                raise unknown_step(step)
     struct = F.struct(*[F.col(_quoted(c)) for c in shown], F.col(PASS))
     return current.select(f"{_WHOLE}.*", struct.alias(result))
 

@@ -20,7 +20,7 @@ from slackwater.engine.paths.reports import Figures
 from slackwater.engine.paths.steps import relation, renamed
 from slackwater.engine.plan.operators.join import finishing
 from slackwater.engine.plan.plan import Operator
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import ProjectStep
 from slackwater.engine.progress.recall import LateResults
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.joins import step as join
@@ -130,7 +130,7 @@ class JoinProgram(Program):
         """The user's columns of these names, or all, of joined rows."""
         schema = [f for f in self.node.schema if not names or f.name in names]
         wanted = [f.name for f in schema]
-        step = Step(columns=tuple(o for o in self.node.outputs if o.name in wanted))
+        step = ProjectStep(tuple(o for o in self.node.outputs if o.name in wanted))
         shown = self.shown(rows)
         table = renamed((step,), shown)
         if table is None:

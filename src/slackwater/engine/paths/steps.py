@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pyarrow as pa
 
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import FilterStep, ProjectStep, Step, unknown_step
 from slackwater.kernels.column_engine import quote
 from slackwater.model.names import ROWS, sub_query
 from slackwater.model.schema import Named, column
@@ -35,29 +34,45 @@ def relation(steps: tuple[Step, ...], base: str = f"SELECT * FROM {ROWS}") -> st
     """The SQL of a path's row operators over a base relation."""
     sql = base
     for step in steps:
-        if step.condition is not None:
-            sql = f"SELECT * FROM {sub_query(sql)} WHERE {step.condition.duck}"
-        else:
-            items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
-            sql = f"SELECT {items} FROM {sub_query(sql)}"
+        match step:
+            case FilterStep():
+                sql = f"SELECT * FROM {sub_query(sql)} WHERE {step.condition.duck}"
+            case ProjectStep():
+                items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
+                sql = f"SELECT {items} FROM {sub_query(sql)}"
+            case _:
+                raise unknown_step(step)
     return sql
 
 
 def carrying(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
     """The same steps with one more column taken along as it is."""
     extra = Named(name, column(name, "bigint"))
-    return tuple(
-        step if step.condition is not None else replace(step, columns=(*step.columns, extra))
-        for step in steps
-    )
+    return tuple(_with_column(step, extra) for step in steps)
+
+
+def _with_column(step: Step, extra: Named) -> Step:
+    match step:
+        case FilterStep():
+            return step
+        case ProjectStep():
+            return ProjectStep((*step.columns, extra))
+        case _:
+            raise unknown_step(step)
 
 
 def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
     """The table after row operators that only choose and rename columns; None if one does more."""
     for step in steps:
-        places = {quote(c): c for c in table.column_names}
-        chosen = [places.get(str(c.expr.duck)) for c in step.columns]
-        if step.condition is not None or None in chosen:
-            return None
-        table = table.select(chosen).rename_columns([c.name for c in step.columns])
+        match step:
+            case FilterStep():
+                return None
+            case ProjectStep():
+                places = {quote(c): c for c in table.column_names}
+                chosen = [places.get(str(c.expr.duck)) for c in step.columns]
+                if None in chosen:
+                    return None
+                table = table.select(chosen).rename_columns([c.name for c in step.columns])
+            case _:
+                raise unknown_step(step)
     return table

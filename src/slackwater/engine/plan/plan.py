@@ -51,7 +51,7 @@ class Path:
     @property
     def has_filter(self) -> bool:
         """Whether some row may be dropped on the way."""
-        return any(s.condition is not None for s in self.steps)
+        return any(s.drops_rows for s in self.steps)
 
 
 @dataclass(frozen=True)

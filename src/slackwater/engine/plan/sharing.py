@@ -17,6 +17,7 @@ from typing import Any
 
 from slackwater.engine.plan.plan import Operator, Path, Plan
 from slackwater.engine.plan.sources import has_patterns
+from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.engine.plan.window_plans import holds_state
 from slackwater.engine.store.manifest import Manifest
 from slackwater.kernels.windows import shared_panes
@@ -96,6 +97,11 @@ def records(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _can_share(operator: Operator) -> bool:
+    """Whether a store can hold its state together with that of others.
+
+    Stores are known of sorts and of panes of time. An operator or a window of another type keeps its state to itself,
+    which is always right.
+    """
     spec = operator.spec
     if isinstance(operator.node, Sort):
         return True
@@ -151,9 +157,13 @@ def _filters(plan: Plan, op: Operator) -> tuple[Expr, ...]:
     for path in plan.paths_to(op.id):
         conditions: list[Expr] = []
         for step in reversed(path.steps):
-            if step.condition is None:
-                break
-            conditions.insert(0, step.condition)
+            match step:
+                case FilterStep():
+                    conditions.insert(0, step.condition)
+                case ProjectStep():
+                    break
+                case _:
+                    raise unknown_step(step)
         found.add(tuple(conditions))
     return found.pop() if len(found) == 1 else ()
 

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, NoReturn
 
 from slackwater.model.schema import Expr, Named
 
 
 @dataclass(frozen=True)
-class Step:
-    """One row operator on a path: a filter (``condition``) or a projection (``columns``)."""
+class FilterStep:
+    """Rows for which ``condition`` is true go on."""
 
-    condition: Expr | None = None
-    columns: tuple[Named, ...] = ()
+    condition: Expr
+    drops_rows: ClassVar[bool] = True
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """The expressions it evaluates."""
-        if self.condition is not None:
-            return (self.condition,)
+        return (self.condition,)
+
+
+@dataclass(frozen=True)
+class ProjectStep:
+    """Each row goes on with ``columns`` in the place of those it had."""
+
+    columns: tuple[Named, ...]
+    drops_rows: ClassVar[bool] = False
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions it evaluates."""
         return tuple(c.expr for c in self.columns)
+
+
+Step = FilterStep | ProjectStep
+
+
+def unknown_step(step: NoReturn) -> TypeError:
+    """The error of a ``match`` that does not know a step; type checkers see that it knows all."""
+    return TypeError(f"no step of a path is a {type(step).__name__}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.engine.plan.operators import common
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import ProjectStep, Step
 from slackwater.kernels.windows.by_tuple import hidden
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.node import Aggregate
@@ -23,7 +23,7 @@ def raw_fields(node: Aggregate) -> tuple[Field, ...]:
 def finishing(node: Aggregate) -> tuple[Step, ...]:
     """Keys and windows as they are, and the user's columns."""
     kept = (Named(f.name, column(f.name, f.type)) for f in _fixed(node))
-    return (Step(columns=(*kept, *node.outputs)),)
+    return (ProjectStep((*kept, *node.outputs)),)
 
 
 def times(node: Aggregate) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from slackwater.engine.plan.operators.kind import Below
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import FilterStep
 from slackwater.model.node import Filter
 
 
 def below(node: Filter, on: str) -> tuple[Below, ...]:
     """Times pass unchanged."""
-    return (Below(node.child, on, (Step(condition=node.condition),)),)
+    return (Below(node.child, on, (FilterStep(node.condition),)),)

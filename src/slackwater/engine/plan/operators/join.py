@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.engine.plan.operators import common
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import ProjectStep, Step
 from slackwater.model.node import Join
 from slackwater.model.schema import Field
 
@@ -17,7 +17,7 @@ def raw_fields(node: Join) -> tuple[Field, ...]:
 
 def finishing(node: Join) -> tuple[Step, ...]:
     """The user's columns."""
-    return (Step(columns=node.outputs),)
+    return (ProjectStep(node.outputs),)
 
 
 def times(node: Join) -> tuple[str, ...]:
