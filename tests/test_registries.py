@@ -69,6 +69,7 @@ STATEFUL = (Aggregate, Dedup, Sort, Join)
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
     Listed("slackwater.model.expressions", "EXPRESSIONS", without=PLANNED),
+    Listed("slackwater.model.arrival", "PASSING", without=PLANNED),
     Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
     Listed("slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", PLANNED),
     Listed("slackwater.testing.transcripts.query", "STEPS", without=PLANNED),

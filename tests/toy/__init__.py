@@ -6,6 +6,7 @@ Spark's workers import this package with the operator's class, so that they have
 from slackwater.engine.operators.registry import PROGRAMS
 from slackwater.engine.paths.registry import ADMISSIONS
 from slackwater.engine.plan.operators.registry import PRODUCERS, STATEFUL
+from slackwater.model.arrival import PASSING
 from slackwater.model.expressions import EXPRESSIONS, no_expressions
 from slackwater.model.render import LINES
 from slackwater.semantics.operators.registry import RULES
@@ -14,6 +15,7 @@ from tests.toy.model import Delay, line
 
 LINES[Delay] = line
 EXPRESSIONS[Delay] = no_expressions
+PASSING[Delay] = None  # rows leave by their time
 RULES[Delay] = rules
 PRODUCERS[Delay] = plan
 STATEFUL[Delay] = plan

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from slackwater.errors import AnalysisError
 from slackwater.model.names import ours
-from slackwater.model.node import Dedup, Filter, Node, Project, Source
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Filter,
+    Join,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
+from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr, Field, Named, column
 
 PASS = ours("__pass")
@@ -31,10 +44,10 @@ def with_order(node: Node) -> Arrival:
     Filters, projections and dropDuplicates let rows pass as they come. Behind a union, a join or an aggregate
     there is no order of arrival but that of batches, and behind a sort it is that of time.
     """
-    source = _source(node, (Filter, Project, Dedup))
+    source = _source(node)
     if source is None or not source.order:
         return Arrival(node, (), None)
-    if all(f in node.schema for f in _fields(source)) and not _projects(node):
+    if all(f in node.schema for f in _fields(source)) and _same_columns(node):
         return Arrival(node, source.order, None)
     names = tuple(ours(f"__order{i}") for i in range(len(source.order)))
     return Arrival(_carried(node, source, names, passing=False), names, None)
@@ -42,7 +55,7 @@ def with_order(node: Node) -> Arrival:
 
 def at_source(node: Node) -> Arrival:
     """All rows of the source below, with their order of arrival and whether the filters let them pass."""
-    source = _source(node, (Filter, Project))
+    source = _source(node, counted=True)
     if source is None:
         raise AnalysisError(
             "NOT_AT_SOURCE",
@@ -71,8 +84,9 @@ def no_order(stream: str, what: str, way: str) -> AnalysisError:
     )
 
 
-def _source(node: Node, through: tuple[type[Node], ...]) -> Source | None:
-    while isinstance(node, through):
+def _source(node: Node, *, counted: bool = False) -> Source | None:
+    """The source whose order rows have behind ``node``, or None; if ``counted``, all rows of it must be countable."""
+    while (passing := PASSING[type(node)]) is not None and (passing.counted or not counted):
         (node,) = node.children
     return node if isinstance(node, Source) else None
 
@@ -81,12 +95,11 @@ def _fields(source: Source) -> list[Field]:
     return [f for f in source.schema if f.name in source.order]
 
 
-def _projects(node: Node) -> bool:
-    while not isinstance(node, Source):
-        if isinstance(node, Project):
-            return True
-        (node,) = node.children
-    return False
+def _same_columns(node: Node) -> bool:
+    """Whether a column is surely the source's of that name; of other operators it is not known, so columns of ours go along."""
+    while isinstance(node, Filter | Dedup):
+        node = node.child
+    return isinstance(node, Source)
 
 
 def _carried(node: Node, source: Source, names: tuple[str, ...], *, passing: bool) -> Node:
@@ -96,33 +109,83 @@ def _carried(node: Node, source: Source, names: tuple[str, ...], *, passing: boo
     ]
     if passing:
         extra.append(Field(PASS, "boolean"))
+    return _with_columns(node, source, extra, passing)
+
+
+def _with_columns(node: Node, source: Source, extra: Sequence[Field], passing: bool) -> Node:
     if isinstance(node, Source):
-        columns = [Named(f.name, column(f.name, f.type)) for f in node.schema]
+        columns = _as_they_are(node.schema)
         columns += [
-            Named(n, column(c, _field(source, c).type))
-            for n, c in zip(names, source.order, strict=True)
+            Named(f.name, column(c, f.type)) for f, c in zip(extra, source.order, strict=False)
         ]
         if passing:
             columns.append(Named(PASS, _TRUE))
-        same = tuple((t.name, t.name, 0) for t in node.times)
-        return Project((*node.schema, *extra), node.times, node, tuple(columns), same)
+        return Project((*node.schema, *extra), node.times, node, tuple(columns), _unmoved(node))
+    entry = PASSING[type(node)]
+    assert entry is not None, "the way to a source leads through operators that let rows pass"
     (child,) = node.children
-    below = _carried(child, source, names, passing=passing)
-    kept = [Named(f.name, column(f.name, f.type)) for f in extra]
-    if isinstance(node, Project):
-        safe = {out for out, _, _ in node.origins}
-        own = [
-            c if c.name in safe or not passing else Named(c.name, guarded(c.expr, PASS))
-            for c in node.columns
-        ]
-        return Project((*node.schema, *extra), node.times, below, (*own, *kept), node.origins)
-    if isinstance(node, Filter) and passing:
-        columns = [Named(f.name, column(f.name, f.type)) for f in (*node.schema, *extra[:-1])]
-        columns.append(Named(PASS, _and_true(node.condition)))
-        same = tuple((t.name, t.name, 0) for t in node.times)
-        return Project((*node.schema, *extra), node.times, below, tuple(columns), same)
-    assert isinstance(node, Filter | Dedup)
+    return entry.carry(node, _with_columns(child, source, extra, passing), extra, passing)
+
+
+def _project(node: Project, below: Node, extra: Sequence[Field], passing: bool) -> Node:
+    safe = {out for out, _, _ in node.origins}
+    own = [
+        c if c.name in safe or not passing else Named(c.name, guarded(c.expr, PASS))
+        for c in node.columns
+    ]
+    columns = (*own, *_as_they_are(extra))
+    return Project((*node.schema, *extra), node.times, below, columns, node.origins)
+
+
+def _filter(node: Filter, below: Node, extra: Sequence[Field], passing: bool) -> Node:
+    if not passing:
+        return replace(node, schema=(*node.schema, *extra), child=below)
+    columns = _as_they_are((*node.schema, *extra[:-1]))
+    columns.append(Named(PASS, _and_true(node.condition)))
+    return Project((*node.schema, *extra), node.times, below, tuple(columns), _unmoved(node))
+
+
+def _dedup(node: Dedup, below: Node, extra: Sequence[Field], passing: bool) -> Node:
     return replace(node, schema=(*node.schema, *extra), child=below)
+
+
+def _as_they_are(fields: Sequence[Field]) -> list[Named]:
+    return [Named(f.name, column(f.name, f.type)) for f in fields]
+
+
+def _unmoved(node: Node) -> tuple[tuple[str, str, int], ...]:
+    return tuple((t.name, t.name, 0) for t in node.times)
+
+
+class Passing(NamedTuple):
+    """An operator that lets rows pass as they come.
+
+    ``carry`` gives the operator over a child that has further columns, which it takes along; told that the last of these
+    is `PASS`, it marks rows there and drops none. Where ``counted`` is not true it cannot, and no row below it can be
+    counted.
+    """
+
+    carry: Callable[[Any, Node, Sequence[Field], bool], Node]
+    counted: bool
+
+
+PASSING: Registry[Passing | None] = Registry(
+    __name__,
+    {
+        # The order begins here.
+        Source: None,
+        Filter: Passing(_filter, counted=True),
+        Project: Passing(_project, counted=True),
+        Dedup: Passing(_dedup, counted=False),
+        # Their rows have no order of arrival but that of batches, or that of time.
+        Late: None,
+        Union: None,
+        Sort: None,
+        Aggregate: None,
+        Join: None,
+    },
+)
+"""How rows leave each type of operator of a user's query; None if not in the order in which they came."""
 
 
 def guarded(e: Expr, passing: str) -> Expr:
