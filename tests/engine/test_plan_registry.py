@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unittest.mock import MagicMock
 
 import pytest
 
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Operator, Output
+from slackwater.engine.progress.step import frontiers_of
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Filter, Source
+from slackwater.model.node import Aggregate, Filter, Source
 from slackwater.model.policy import Ordered
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
+from slackwater.model.window import JointWindow
 
 FIELDS = (Field("ts", "bigint"),)
 TIMES = (TimeColumn("ts", "long", None),)
@@ -36,3 +39,14 @@ def test_a_plan_with_an_unknown_node_is_not_laid_out() -> None:
 def test_an_operator_without_an_entry_has_no_times_and_no_results(question: str) -> None:
     with pytest.raises(AnalysisError, match=r"Toy has no entry in .*plan/operators/registry.py"):
         getattr(Operator("toy", TOY, 1), question)
+
+
+@dataclass(frozen=True)
+class ToyWindow(JointWindow):
+    """Windows of several times that no registry knows."""
+
+
+def test_a_window_without_an_entry_is_not_taken_to_close_by_bounds() -> None:
+    node = Aggregate(FIELDS, TIMES, SOURCE, (), ToyWindow(()))
+    with pytest.raises(AnalysisError, match=r"ToyWindow has no entry in .*window_types/registry"):
+        frontiers_of(MagicMock(), Operator("toy", node, 1), {}, {})

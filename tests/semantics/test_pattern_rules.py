@@ -9,13 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import ExecutionError
-from slackwater.model.node import Aggregate, Dedup, Filter, Late, Node, Project, Sort, Source, Union
+from slackwater.model.node import (
+    PLANNED,
+    Aggregate,
+    Dedup,
+    Filter,
+    Late,
+    Node,
+    Project,
+    Sort,
+    Source,
+    Union,
+)
 from slackwater.model.policy import BoundedDelay, BoundedLatency, Ordered, Policy, Punctuated
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics.bounds import END, START, propagate, topological
-from slackwater.semantics.pattern_rules import described, propagate_patterns, wants
+from slackwater.semantics.operators.registry import RULES
+from slackwater.semantics.pattern_rules import described, passes_patterns, propagate_patterns, wants
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.semantics.progress import (
     PartitionSummary,
@@ -249,3 +261,8 @@ def test_bounded_latency_follows_the_clock_without_rows() -> None:
     state = after(s, hi(), now=10 * second)
     held = advance(s, resolve_source(s), state, hi(), 20 * second, backlog=True)
     assert held.bounds["ts"] == 6  # rows that wait to be read may be older
+
+
+def test_operators_that_say_nothing_pass_no_patterns() -> None:
+    types = {t for t in RULES if t.__module__.startswith("slackwater.") and t not in PLANNED}
+    assert {t.__name__ for t in types if not passes_patterns(t((), ()))} == {"Late", "Sort", "Join"}

@@ -12,6 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.store import failpoints
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Aggregate, Source
+from slackwater.model.policy import Punctuated
+from slackwater.model.schema import Field, Named, column
+from slackwater.model.time import TimeColumn
+from slackwater.surface.ungrouped import PATTERN_TYPE, check_groups_end
 from slackwater.testing import oracle, parse, run_transcript
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.executors.local import local_executor
@@ -100,6 +106,17 @@ def shown(step: Observed) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]
     """The rows and the sums of a step, in any order."""
     rows = sorted((r["ts"], r["v"]) for r in step.outputs["rows"])
     return rows, sorted((r["wid"], r["total"]) for r in step.outputs["sums"])
+
+
+def test_groups_that_punctuation_cannot_end_behind_it_are_refused() -> None:
+    """Its rules pass no patterns on, so that a group behind it would never be complete."""
+    fields = (Field("ts", "bigint"), Field("k", "bigint"), Field("p", PATTERN_TYPE))
+    times = (TimeColumn("ts", "long", None),)
+    source = Source(fields, times, "s", policies=(Punctuated("p"),))
+    keys = (Named("k", column("k", "bigint")),)
+    check_groups_end(Aggregate((), (), source, keys))
+    with pytest.raises(AnalysisError, match=r"UNBOUNDED_STATE.*which Delay cannot pass on"):
+        check_groups_end(Aggregate((), (), Delay(fields, times, source, "ts", 5), keys))
 
 
 def test_the_toy_is_known_to_its_own_files_alone() -> None:

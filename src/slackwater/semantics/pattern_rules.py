@@ -12,6 +12,7 @@ from slackwater.model.node import Aggregate, Node
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START, Bounds
 from slackwater.semantics.operators.aggregate import closable, finishable, key_columns
+from slackwater.semantics.operators.common import no_patterns
 from slackwater.semantics.operators.registry import RULES
 from slackwater.semantics.pattern_wants import Want, described, plain_column
 from slackwater.semantics.patterns import Patterns, Span, Test, above
@@ -19,7 +20,7 @@ from slackwater.semantics.window_ids import closed_by
 
 __all__ = [
     "Closing", "Want", "closable", "closing", "described", "finishable", "finishing", "key_columns",
-    "plain_column", "propagate_patterns", "wants",
+    "passes_patterns", "plain_column", "propagate_patterns", "wants",
 ]  # fmt: skip
 
 
@@ -31,6 +32,11 @@ def wants(nodes: Sequence[Node]) -> list[tuple[Want, ...]]:
         for child, own in zip(node.children, below, strict=True):
             found[id(child)] += own
     return [tuple(dict.fromkeys(found[id(n)])) for n in nodes]
+
+
+def passes_patterns(node: Node) -> bool:
+    """Whether patterns can come out of an operator, if some go in."""
+    return RULES[type(node)].patterns is not no_patterns
 
 
 def propagate_patterns(

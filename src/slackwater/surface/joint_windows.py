@@ -59,7 +59,11 @@ def joint_window(
 
 
 def _of_source(node: Node) -> bool:
-    """Whether rows come straight from a source: there they were judged as late or not by one time only."""
+    """Whether rows come straight from a source: there they were judged as late or not by one time only.
+
+    Joins and aggregates make rows with times of their own. An operator of another type counts as letting rows of a source
+    pass, so that several windows over it are refused.
+    """
     if isinstance(node, Source | Late):
         return True
     return not isinstance(node, Join | Aggregate) and any(map(_of_source, node.children))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Aggregate, Late, Node, Project, Sort, Source
+from slackwater.model.node import Aggregate, Join, Late, Node, Project, Sort, Source
 from slackwater.model.schema import Named, column
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.column_origin import column_origin
-from slackwater.semantics.pattern_rules import plain_column
+from slackwater.semantics.pattern_rules import passes_patterns, plain_column
 from slackwater.semantics.settings import resolve_source
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
 
 PATTERN_TYPE = "map<string,struct<op:string,value:string>>"
+_CALLED: dict[type[Node], str] = {Late: "late rows", Sort: "sort()"}
 
 
 def completed_by_punctuation(stream: Stream) -> Stream:
@@ -38,9 +39,10 @@ def check_groups_end(node: Aggregate) -> None:
             'add a window: groupBy(sw.window("1 minute"))',
         )
     below = topological([node.child])
-    blocking = next((n for n in below if isinstance(n, Late | Sort)), None)
+    # A join has no column that is just one of a stream, which is what the last of these errors says.
+    blocking = next((n for n in below if not passes_patterns(n) and not isinstance(n, Join)), None)
     if blocking is not None:
-        kind = "late rows" if isinstance(blocking, Late) else "sort()"
+        kind = _CALLED.get(type(blocking), type(blocking).__name__)
         raise _unbounded(
             f"groupBy({names}) without a window is completed by punctuation, which {kind} cannot pass on",
             'add a window: groupBy(..., sw.window("1 minute")), or group before it',

@@ -100,8 +100,9 @@ class Punctuation:
     def missed(self, node: Aggregate, moved: int, table: pa.Table, ticks: Ints) -> Ints:
         """Windows of an aggregate that patterns have closed to each row."""
         none = np.zeros(len(ticks), np.int64)
-        if not self.in_force or not closable(node) or not isinstance(node.window, TimeWindow):
+        if not self.in_force or not closable(node):
             return none
+        assert isinstance(node.window, TimeWindow)
         plan = self.batch.plan
         patterns = patterns_of(plan, self.batch.states, self.batch.bounds)[plan.name_of(node.child)]
         names = {c: column_origin(node.child, c, self.source) for c in key_columns(node)}

@@ -55,6 +55,7 @@ def readers(plan: Plan, source: Source, column: str) -> tuple[Reader, ...]:
     plan = plan.unshared
     for path in plan.paths_from(source.name):
         operator = plan.operator(path.consumer)
+        # A join has a recall. For whatever else holds rows, each row counts by itself.
         if operator is None or path.time != column or isinstance(operator.node, Join):
             continue
         reading.append(_reader(path, operator))
@@ -72,6 +73,7 @@ def _reader(path: Path, operator: Operator) -> Reader:
         return Reader(path, Consumer(None))
     window = node.window
     own = None
+    # The model of errors is that of windows of time; for any other type each row counts by itself.
     if isinstance(window, TimeWindow):
         # On the source's own times: a projection may have moved them.
         own = replace(window, origin=window.origin - path.shift, on=path.time)

@@ -81,7 +81,10 @@ def recall_settings(source: Source) -> tuple[Settings, ...]:
 
 
 def recall_joins(plan: Plan) -> tuple[JoinTarget, ...]:
-    """The topmost joins over streams with a recall target."""
+    """The topmost joins over streams with a recall target.
+
+    Only a `Join` has a recall: `check_recall` refuses a stream with a target that reaches none, whatever else reads it.
+    """
     below = {op.id: _below(op) for op in plan.operators if isinstance(op.node, Join)}
     inner = {id for mine in below.values() for id in _operators(plan, mine)}
     targets = []

@@ -9,7 +9,7 @@ from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.reports import Bounds, Progress, SourceReport
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.model.node import Aggregate, Source
-from slackwater.model.window import JointWindow, is_all_time
+from slackwater.model.window import is_all_time
 from slackwater.semantics.bounds import propagate
 from slackwater.semantics.frontier import Points, frontier
 from slackwater.semantics.pattern_rules import propagate_patterns
@@ -18,6 +18,7 @@ from slackwater.semantics.progress import SourceState, advance, initial_state
 from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.summary import SourceSummary, merge
 from slackwater.semantics.window_chains import flush_bound, window_chains
+from slackwater.semantics.window_types.registry import WINDOWS
 
 
 def new_progress(batch: Batch, reports: Sequence[SourceReport]) -> Progress:
@@ -89,7 +90,8 @@ def frontiers_of(
 ) -> tuple[Points, Points]:
     """The frontiers of a group-by on several times, before the batch and with the new bounds and holds."""
     node, plan = operator.node, batch.plan
-    if not (isinstance(node, Aggregate) and isinstance(node.window, JointWindow)):
+    # All other operators, of whatever type, go by their bounds alone.
+    if not isinstance(node, Aggregate) or not WINDOWS[type(node.window)].TRAITS.joint:
         return (), ()
     columns = [w.on for w in node.windows]
     old = frontier(
