@@ -1,6 +1,7 @@
 """Every type of operator and of window has an entry in every registry: a class added tomorrow fails here, by its name.
 
-A registry is one line in `BY_NODE` or `BY_WINDOW`.
+A registry is one line in `BY_NODE` or `BY_WINDOW`. A new operator needs no line here: whether it is to have the entries of
+a row operator or those of one that holds state follows from `ROW_OPERATORS`.
 """
 
 from __future__ import annotations
@@ -9,28 +10,27 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import pytest
 
 import slackwater
+from slackwater.engine.plan.operators.registry import PRODUCERS, ROW_OPERATORS
 from slackwater.errors import AnalysisError
 from slackwater.model import window as window_module
 from slackwater.model.node import (
     PLANNED,
     Aggregate,
-    Dedup,
     Filter,
     Join,
     Late,
     Node,
-    Project,
     SharedPanes,
     SharedSort,
     Sort,
     Source,
-    Union,
 )
 from slackwater.model.registry import Registry
 from slackwater.model.window import TimeWindow, Window
@@ -58,13 +58,15 @@ class Listed(NamedTuple):
         if self.asks is None:
             return []
         protocol = getattr(importlib.import_module(self.module), self.asks)
-        return [n for n, f in vars(protocol).items() if callable(f) and not n.startswith("_")]
+        asked = {n: f for n, f in vars(protocol).items() if not n.startswith("_")}
+        return [n for n, f in asked.items() if callable(f) or isinstance(f, property)]
 
 
 PLAN = "slackwater.engine.plan.operators.registry"
-STEPS = (Filter, Project, Union)
 SOURCES = (Source, Late)
-STATEFUL = (Aggregate, Dedup, Sort, Join)
+# To the plan a node is steps on a path, or paths start at it. Of the latter all but `SOURCES` hold state.
+STEPS = tuple(ROW_OPERATORS)
+STARTS = tuple(PRODUCERS)
 
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
@@ -76,8 +78,7 @@ BY_NODE = [
     Listed("slackwater.testing.executors.spark", "CALLS", without=PLANNED),
     # What these have to do with a batch is more than their inputs say.
     Listed("slackwater.testing.executors.kernels", "RUNS", None, (*SOURCES, Join, *PLANNED)),
-    # To the plan a node is steps on a path, or a producer; some hold state.
-    Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*SOURCES, *STATEFUL, *PLANNED)),
+    Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*STARTS, *PLANNED)),
     Listed(PLAN, "PRODUCERS", "Producer", (*STEPS, *PLANNED)),
     Listed(PLAN, "STATEFUL", "Stateful", (*STEPS, *SOURCES)),
     Listed("slackwater.engine.paths.registry", "ADMISSIONS", without=(*STEPS, *SOURCES)),
@@ -130,7 +131,7 @@ def complaints(listed: Listed, types: Iterable[type]) -> list[str]:
         found += [
             f"{type_.__name__}: what {where} has for it does not answer {question}()"
             for question in listed.questions
-            if not callable(getattr(entry, question, None))
+            if not hasattr(entry, question)
         ]
     return found
 
@@ -152,7 +153,7 @@ def test_the_union_of_windows_names_all_types() -> None:
 def test_types_are_found() -> None:
     names = {t.__name__ for t in node_types()}
     assert {"Source", "Late", "Join", "SharedPanes", "SharedSort"} <= names
-    assert len(window_types()) == 7
+    assert {"TimeWindow", "JointWindow"} <= {t.__name__ for t in window_types()}
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,18 @@ def test_a_query_is_told_which_file_lacks_the_entry(listed: Listed) -> None:
         listed.entries[Toy]
 
 
+@pytest.mark.parametrize("listed", [*BY_NODE, *BY_WINDOW], ids=lambda r: f"{r.module}.{r.name}")
+def test_a_newcomer_reads_of_every_registry_and_of_what_it_asks(listed: Listed) -> None:
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    guide = text.partition("## A new operator")[2].partition("\n## ")[0]
+    assert f"`{listed.name}`" in guide
+    assert listed.asks is None or f"`{listed.asks}`" in guide
+
+
 def test_every_operator_that_reads_others_can_read_different_ones() -> None:
+    leaves = [t for t in node_types() if t.children is Node.children]  # type: ignore[attr-defined]
+    assert leaves == [Source]
     reading = [t for t in node_types() if "children" in vars(t)]
-    assert len(reading) == 10
     assert [t.__name__ for t in reading if "with_children" not in vars(t)] == []
 
 
@@ -191,6 +201,14 @@ def test_with_children_replaces_just_the_children() -> None:
     for cls in node_types():
         names = {f.name for f in fields(cls)}
         if names >= {"child"} and cls not in PLANNED:
+            needed = [
+                f.name
+                for f in fields(cls)[3:]
+                if f.default is MISSING and f.default_factory is MISSING
+            ]
+            assert not needed, (
+                f"{cls.__name__} needs defaults for {needed}, to be made of its child"
+            )
             node = cls((), (), leaf)
             assert node.with_children(leaf) == node
             assert node.with_children(other).children[0] is other
