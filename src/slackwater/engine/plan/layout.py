@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from slackwater.engine.plan.operators import aggregate
-from slackwater.engine.plan.operators.registry import ROW_OPERATORS, STATEFUL, producer
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS, producer
 from slackwater.engine.plan.plan import Operator, Output, Path, Plan
 from slackwater.engine.plan.reserved import check_sources
 from slackwater.engine.plan.sources import has_patterns, judged_strictly
 from slackwater.engine.plan.steps import Step
 from slackwater.errors import AnalysisError
 from slackwater.model.meaning import Meaning
-from slackwater.model.node import Aggregate, Node, Source
+from slackwater.model.node import Aggregate, Late, Node, Source
 from slackwater.model.render import digest
 from slackwater.model.rewrite import Rewrite
 from slackwater.semantics.bounds import topological
@@ -85,9 +85,10 @@ def build(
     for node, name in zip(nodes, names, strict=True):
         if type(node) in ROW_OPERATORS:
             continue
-        if type(node) not in STATEFUL:
+        if isinstance(node, Source | Late):
             level[name] = LOW_LEVEL
             continue
+        # All others hold state: one without an entry is refused, not taken for a source.
         draft = Operator(name, node, LOW_LEVEL)
         below = zip(node.children, draft.columns, strict=True)
         mine = [path for i, (c, on) in enumerate(below) for path in routes(name, c, on, i)]
