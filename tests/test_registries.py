@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -37,12 +37,14 @@ from slackwater.model.window import TimeWindow, Window
 
 
 class Listed(NamedTuple):
-    """A registry by its module and name. ``asks`` names the protocol, in that module, which each entry answers."""
+    """A registry by its module and name. ``asks`` names the protocol, in that module, which each entry answers; types that
+    need no entry are ``without``.
+    """
 
     module: str
     name: str
     asks: str | None = None
-    without: tuple[type, ...] = ()
+    without: Callable[[], tuple[type, ...]] = tuple
 
     @property
     def file(self) -> str:
@@ -64,27 +66,37 @@ class Listed(NamedTuple):
 
 PLAN = "slackwater.engine.plan.operators.registry"
 SOURCES = (Source, Late)
-# To the plan a node is steps on a path, or paths start at it. Of the latter all but `SOURCES` hold state.
-STEPS = tuple(ROW_OPERATORS)
-STARTS = tuple(PRODUCERS)
+
+
+def steps() -> tuple[type, ...]:
+    """To the plan these are steps on a path; paths start at all others, of which all but `SOURCES` hold state."""
+    return tuple(ROW_OPERATORS)
+
 
 BY_NODE = [
     Listed("slackwater.model.render", "LINES"),
-    Listed("slackwater.model.expressions", "EXPRESSIONS", without=PLANNED),
-    Listed("slackwater.model.arrival", "PASSING", without=PLANNED),
+    Listed("slackwater.model.expressions", "EXPRESSIONS", without=lambda: PLANNED),
+    Listed("slackwater.model.arrival", "PASSING", without=lambda: PLANNED),
     Listed("slackwater.semantics.operators.registry", "RULES", "Rules"),
-    Listed("slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", PLANNED),
-    Listed("slackwater.testing.transcripts.query", "STEPS", without=PLANNED),
-    Listed("slackwater.testing.executors.spark", "CALLS", without=PLANNED),
+    Listed(
+        "slackwater.testing.oracle.operators.registry", "OPERATORS", "Definition", lambda: PLANNED
+    ),
+    Listed("slackwater.testing.transcripts.query", "STEPS", without=lambda: PLANNED),
+    Listed("slackwater.testing.executors.spark", "CALLS", without=lambda: PLANNED),
     # What these have to do with a batch is more than their inputs say.
-    Listed("slackwater.testing.executors.kernels", "RUNS", None, (*SOURCES, Join, *PLANNED)),
-    Listed(PLAN, "ROW_OPERATORS", "RowOperator", (*STARTS, *PLANNED)),
-    Listed(PLAN, "PRODUCERS", "Producer", (*STEPS, *PLANNED)),
-    Listed(PLAN, "STATEFUL", "Stateful", (*STEPS, *SOURCES)),
-    Listed("slackwater.engine.paths.registry", "ADMISSIONS", without=(*STEPS, *SOURCES)),
+    Listed(
+        "slackwater.testing.executors.kernels", "RUNS", None, lambda: (*SOURCES, Join, *PLANNED)
+    ),
+    Listed(PLAN, "ROW_OPERATORS", "RowOperator", lambda: (*PRODUCERS, *PLANNED)),
+    Listed(PLAN, "PRODUCERS", "Producer", lambda: (*steps(), *PLANNED)),
+    Listed(PLAN, "STATEFUL", "Stateful", lambda: (*steps(), *SOURCES)),
+    Listed("slackwater.engine.paths.registry", "ADMISSIONS", without=lambda: (*steps(), *SOURCES)),
     # The kind of an aggregate is that of its window.
     Listed(
-        "slackwater.engine.operators.registry", "PROGRAMS", "Kind", (*STEPS, *SOURCES, Aggregate)
+        "slackwater.engine.operators.registry",
+        "PROGRAMS",
+        "Kind",
+        lambda: (*steps(), *SOURCES, Aggregate),
     ),
 ]
 BY_WINDOW = [
@@ -120,7 +132,7 @@ def window_types() -> list[type]:
 
 def complaints(listed: Listed, types: Iterable[type]) -> list[str]:
     """What is missing, and what is too much."""
-    wanted = [t for t in types if t not in listed.without]
+    wanted = [t for t in types if t not in listed.without()]
     where = f"{listed.name} in {listed.file}"
     found = [f"{t.__name__} has no entry in {where}" for t in wanted if t not in listed.entries]
     for type_, entry in listed.entries.items():

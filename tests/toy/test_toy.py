@@ -23,6 +23,7 @@ from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.executors.local import local_executor
 from slackwater.testing.executors.spark import spark_executor
 from slackwater.testing.transcripts.script import Observed
+from tests.test_registries import BY_NODE, Listed, complaints, node_types
 from tests.toy import written
 from tests.toy.model import Delay
 
@@ -59,6 +60,11 @@ script:
   - end: true
     expect: {rows: [[12, 3], [14, 5], [17, 6]], sums: [[3, 8], [4, 6]]}
 """
+
+
+@pytest.mark.parametrize("listed", BY_NODE, ids=lambda r: f"{r.module}.{r.name}")
+def test_it_has_the_entries_of_an_operator_of_the_product(listed: Listed) -> None:
+    assert not complaints(listed, [*node_types(), Delay])
 
 
 def test_on_the_oracle() -> None:
@@ -104,6 +110,7 @@ def test_any_rows_leave_as_the_definition_says(batches: list[list[int]], by: int
 
 def shown(step: Observed) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The rows and the sums of a step, in any order."""
+    assert step.error is None, step.message
     rows = sorted((r["ts"], r["v"]) for r in step.outputs["rows"])
     return rows, sorted((r["wid"], r["total"]) for r in step.outputs["sums"])
 

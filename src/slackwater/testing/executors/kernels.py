@@ -85,7 +85,7 @@ def kernels(plan: Plan) -> Callable[[Transcript], list[Observed]]:
             try:
                 seen.append(machine.step(step.rows, step.now, step.end))
             except LateRowError as e:
-                return [*seen, Observed({}, {}, {}, e.condition)]
+                return [*seen, Observed.failed(e)]
         return seen
 
     return execute

@@ -135,7 +135,7 @@ class _Play:
                 self._batch(step, batches)
                 batches += 1
         except SlackwaterError as error:
-            return [*self._observed(batches), Observed({}, {}, {}, error.condition)]
+            return [*self._observed(batches), Observed.failed(error)]
         finally:
             self.query.stop()
         return self._observed(batches)

@@ -133,7 +133,7 @@ class _SparkRun:
                 self._start(inputs, groups[life % len(groups)])
             except SlackwaterError as e:
                 failed = max(self.bounds, default=-1) + 1
-                return [*self._observed(failed), Observed({}, {}, {}, e.condition)]
+                return [*self._observed(failed), Observed.failed(e)]
         return self._observed(done)
 
     def _crash(self, inputs: Mapping[str, Any], groups: int, batch: int) -> None:

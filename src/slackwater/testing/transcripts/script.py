@@ -37,7 +37,7 @@ from typing import Any
 
 import yaml
 
-from slackwater.errors import LateRowError
+from slackwater.errors import LateRowError, SlackwaterError
 from slackwater.model.node import Node, Source
 from slackwater.model.schema import Field
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_instant
@@ -105,13 +105,19 @@ class Observed:
 
     ``outputs`` and ``late`` are rows by output and by stream; a ``window`` is a mapping or an object
     with ``start`` and ``end``; times are ints. ``bounds`` is by stream and column. ``error`` is the
-    condition with which the query failed; nothing follows then.
+    condition with which the query failed, ``message`` is for people; nothing follows then.
     """
 
     outputs: Mapping[str, Sequence[Mapping[str, Any]]]
     late: Mapping[str, Sequence[Mapping[str, Any]]]
     bounds: Mapping[str, Mapping[str, int]]
     error: str | None = None
+    message: str = field(default="", compare=False)
+
+    @classmethod
+    def failed(cls, error: SlackwaterError) -> Observed:
+        """A batch that did not come to its end."""
+        return cls({}, {}, {}, error.condition, str(error))
 
 
 Executor = Callable[[Transcript], Sequence[Observed]]
@@ -158,7 +164,7 @@ def run(transcript: Transcript, executor: Executor) -> None:
     totals: dict[str, list[list[Any]]] = {n: [[], []] for n in transcript.outputs}
     for step, seen in zip(transcript.batches, observed, strict=False):
         where = f"{transcript.name}, step {step.number}"
-        assert seen.error == step.expect_error, f"{where}: error {seen.error}"
+        assert seen.error == step.expect_error, f"{where}: error {seen.message or seen.error}"
         if step.expect_error:
             return
         for name, output in transcript.outputs.items():
@@ -194,7 +200,7 @@ def oracle(transcript: Transcript) -> list[Observed]:
         try:
             result = machine.step(rows, step.now, step.end)
         except LateRowError as e:
-            return [*seen, Observed({}, {}, {}, e.condition)]
+            return [*seen, Observed.failed(e)]
         seen.append(Observed(result.outputs, result.late_rows, result.bounds))
     return seen
 
