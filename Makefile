@@ -2,6 +2,7 @@
 SHELL := bash
 PY := .venv/bin/python
 READY := .venv/.ready
+CLASSES := .venv/.classes.jsa
 
 # Spark's workers must be the Python that has our packages, not whatever python3 is on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(PY)
@@ -26,7 +27,11 @@ $(READY): requirements.lock pyproject.toml tools/setup.sh
 demo: setup ## a disordered stream, a live table, an HTML report
 	.venv/bin/slackwater demo
 
-test: setup ## all tests but those of `make faults`
+# Without it tests are slower, and nothing else: a JVM that cannot write one is no failure.
+$(CLASSES): $(READY)
+	@$(PY) -m tests.class_archive $@ >/dev/null 2>&1 || echo "no archive of Java's classes: tests start slower"
+
+test: setup $(CLASSES) ## all tests but those of `make faults`
 	$(PY) -m pytest -q $(PARALLEL) -m "not faults"
 
 test-fast: setup ## only what needs no Spark: the meaning and the kernels
@@ -60,7 +65,7 @@ bench-experiments: setup ## experiments on the kernels beside baselines that nee
 bench-quality: setup ## quality targets: how often they are kept, and how long results wait
 	$(PY) -m benchmarks quality $(BENCH)
 
-faults: setup ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
+faults: setup $(CLASSES) ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
 	$(PY) -m pytest -q -m faults $(FAULTS)
 
 compat: setup ## a telling part of the Spark tests with another PySpark, in .venv-compat (SPARK=4.0.1)

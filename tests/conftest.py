@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.class_archive import java_options
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -35,6 +37,13 @@ def _folders_in_memory() -> None:
 
 
 _folders_in_memory()
+# What Spark's scripts give to the JVM, also to those of children.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
+
+# Java's classes that PySpark asks for again in every call. The JVM searches all its archives for a short name.
+JAVA_CLASSES = (
+    "functions", "PythonUtils", "SimplePythonFunction", "PythonSQLUtils", "PythonRDD", "SerDeUtil",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +59,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.default.parallelism", "2")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")
-        # Batches of a few rows: what a second compiler saves is less than it costs.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        # Nor is a batch worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
+        # A batch of a few rows is not worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # As `sw.session` has it.
@@ -61,6 +68,9 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    java = session.sparkContext._jvm
+    for name in JAVA_CLASSES:
+        setattr(java, name, getattr(java, name))
     yield session
     session.stop()
 

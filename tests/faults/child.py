@@ -42,8 +42,6 @@ def main(
         SparkSession.builder.master("local[2,4]" if scope == "worker" else "local[2]")
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
-        # It lives for seconds: compiling for speed would cost more than it saves.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

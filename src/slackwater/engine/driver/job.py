@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.engine.driver.row_step import row_step
+from slackwater.engine.driver.workers import in_worker
 from slackwater.engine.lowlevel.fused import Fused
 from slackwater.engine.lowlevel.inputs import Input, row_frame
 from slackwater.engine.lowlevel.map_side import partial_frame
@@ -57,7 +58,7 @@ def run_job(
     for level in range(1, batch.plan.top + 1):
         control = _group_rows(spark, batch.groups)
         current = current.unionAll(control).repartition(batch.groups, "route")
-        current = current.mapInArrow(group_task(batch, level), spark_schema())
+        current = current.mapInArrow(in_worker(group_task(batch, level)), spark_schema())
         for operator in batch.plan.at(level):
             for path in (p for n in operator.producers for p in batch.plan.paths_from(n)):
                 if path.blocked_by is not None:
@@ -81,7 +82,9 @@ def _low_level(
     if splits:
         tasks = max(splits) + 1
         parts.append(
-            spark.range(0, tasks, 1, tasks).mapInArrow(split_task(batch, splits), spark_schema())
+            spark.range(0, tasks, 1, tasks).mapInArrow(
+                in_worker(split_task(batch, splits)), spark_schema()
+            )
         )
     if has_rows:
         parts.append(_row_part(frame, batch, inputs))
@@ -104,7 +107,8 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
                 partials = partial_frame(frame, batch, inputs, fused)
                 if partials is not None:
                     made, columns = partials
-                    return made.mapInArrow(partial_task(batch, fused, columns), spark_schema())
+                    task = partial_task(batch, fused, columns)
+                    return made.mapInArrow(in_worker(task), spark_schema())
                 one_task |= reading.otherwise.in_one_task
             case Rows() | RowsWithSteps():
                 one_task |= reading.in_one_task
@@ -115,7 +119,7 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
     rows, described = found
     if one_task:
         rows = rows.coalesce(1)
-    return rows.mapInArrow(row_task(batch, described), spark_schema())
+    return rows.mapInArrow(in_worker(row_task(batch, described)), spark_schema())
 
 
 def _group_rows(spark: SparkSession, groups: int) -> DataFrame:

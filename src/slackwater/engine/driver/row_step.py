@@ -6,7 +6,7 @@ is packed again on its way to the consumer. No shuffle is added; other blobs pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,14 @@ from slackwater.engine.analysis.analyse import struct_of
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import TaskReport
-from slackwater.engine.paths.wire import pack_control, routes, spark_schema, to_batches, unpack
+from slackwater.engine.paths.wire import (
+    Task,
+    pack_control,
+    routes,
+    spark_schema,
+    to_batches,
+    unpack,
+)
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.kernels.types import arrow_schema, cast_table
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
 
 ROUTE, BLOB = ours("_route"), ours("_blob")
 _HEAD = [pa.field(ROUTE, pa.int32()), pa.field(BLOB, pa.binary())]
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from slackwater.engine.operators.low_table import LowDelivery
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import TaskReport
-from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches
+from slackwater.engine.paths.wire import Message, Task, pack_control, routes, to_batches
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.reading import (
     FusedScan,
@@ -28,8 +28,6 @@ from slackwater.engine.plan.reading import (
 from slackwater.model.names import SOURCE
 from slackwater.model.node import Source
 from slackwater.model.schema import Field
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 CHUNK_ROWS = 1_000_000
 

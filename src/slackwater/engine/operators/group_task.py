@@ -6,7 +6,7 @@ function; higher levels get the bounds from the level below and check that all s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from slackwater.engine.paths.reports import (
 )
 from slackwater.engine.paths.wire import (
     Message,
+    Task,
     from_batches,
     pack,
     pack_control,
@@ -38,8 +39,6 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.engine.progress.step import frontiers_of, held_bounds, new_progress, patterns_of
 from slackwater.errors import ExecutionError
 from slackwater.semantics.patterns import Patterns
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def group_task(batch: Batch, level: int) -> Task:

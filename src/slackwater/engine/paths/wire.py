@@ -8,7 +8,7 @@ sends exactly to the task of the wanted group.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,9 @@ ARROW_SCHEMA = pa.schema([("route", pa.int32()), ("blob", pa.binary())])
 MAX_BLOB_BYTES = 64 << 20
 
 Message = tuple[int, bytes]
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What Spark runs in each partition, through ``mapInArrow``."""
 
 
 @lru_cache(maxsize=1)
