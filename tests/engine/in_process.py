@@ -52,7 +52,7 @@ class Engine:
 
     def open(self, settings: Settings = Settings()) -> Checkpoint:  # noqa: B008
         """Take the checkpoint, as a new process would."""
-        self.checkpoint = Checkpoint(str(self.folder / "ck"), settings.rights)
+        self.checkpoint = Checkpoint(str(self.folder / "ck"), settings.storage)
         self.checkpoint.acquire()
         return self.checkpoint
 

@@ -30,10 +30,8 @@ from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import failpoints
-from slackwater.engine.store import files as durable
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import request_flush
-from slackwater.kernels.joins.bounded import blocks as join_blocks
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
 from slackwater.sinks.others import MemorySink
@@ -60,8 +58,7 @@ class Kept(MemorySink):
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits for the disk."""
-    for module in (durable, join_blocks):
-        monkeypatch.setattr(module.os, "fsync", lambda fd: None)
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def started(make: Make) -> Engine:
      ("other", None)],
 )  # fmt: skip
 def test_the_name_of_a_file_says_what_it_asks(name: str, number: int | None) -> None:
-    request = FlushRequest.of(Path("control") / name)
+    request = FlushRequest.of(name)
     assert (None if request is None else request.number) == number
     assert request is None or request.name == name
 

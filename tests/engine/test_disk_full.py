@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +18,12 @@ from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.task_errors import _column_engine_error, _no_room, written_by_spark
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import failpoints
-from slackwater.engine.store.files import OWNER, write_replace, write_synced
+from slackwater.engine.store.local import PRIVATE, LocalStorage, LocalWriter
 from slackwater.engine.store.runs import write_run
+from slackwater.engine.store.storage import Folder
 from slackwater.errors import ExecutionError
 from slackwater.kernels import column_engine
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.sinks.files import ParquetSink
 from tests.engine import test_join_engine as joins
 from tests.engine import test_low_table as low
@@ -130,11 +131,12 @@ def no_room(*_: Any, **__: Any) -> None:
 
 
 def test_what_could_not_be_written_whole_is_removed(tmp_path: Path, monkeypatch: Any):
-    monkeypatch.setattr("slackwater.engine.store.files.os.fsync", no_room)
+    monkeypatch.setattr("slackwater.engine.store.local.os.fsync", no_room)
     rows = pa.table({"_bucket": pa.array([1], pa.int16()), "t": [1]})
     writes: list[Callable[[], object]] = [
-        lambda: write_replace(tmp_path / "a", b"12345"),
-        lambda: write_run(tmp_path, "b", rows, "t"),
+        lambda: PRIVATE.write(tmp_path / "a", b"12345"),
+        lambda: PRIVATE.write_new(tmp_path / "a", b"12345"),
+        lambda: write_run(Folder(PRIVATE, tmp_path), "b", rows, "t"),
     ]
     for write in writes:
         with pytest.raises(ExecutionError) as caught:
@@ -145,61 +147,47 @@ def test_what_could_not_be_written_whole_is_removed(tmp_path: Path, monkeypatch:
 
 def test_other_errors_of_a_disk_stay_what_they_are(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
-        write_synced(tmp_path / "no" / "a", b"", OWNER)
+        PRIVATE.write(tmp_path / "no" / "a", b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 def test_what_writers_say_of_a_device_that_is_full(tmp_path: Path):
     table = pa.table({"v": range(100_000)})
-    store = LocalBlockStore(tmp_path, name=lambda kind: "full")
-    (tmp_path / "full").symlink_to("/dev/full")
-    store._begin = lambda kind, schema: begin(store, kind, schema)  # type: ignore[method-assign]
+    store = FileBlockStore(Folder(FullDevice(), tmp_path))
     with pytest.raises(ExecutionError) as caught:
         store.append("a", table)
     store.close()
     assert os.listdir(tmp_path) == []
-    (tmp_path / "full").symlink_to("/dev/full")
     assert caught.value.condition == "DISK_FULL" and str(tmp_path) in caught.value.message
     with pytest.raises(ExecutionError) as caught:
-        write_synced(tmp_path / "full", b"x" * 100_000, OWNER)
+        FullDevice().write(tmp_path / "full", b"x" * 100_000)
     assert "100000 bytes" in caught.value.message
+    assert os.listdir(tmp_path) == []
 
 
-def begin(store: LocalBlockStore, kind: str, schema: pa.Schema) -> Any:
-    """As the store does, over a file that exists."""
-    from slackwater.kernels.joins.bounded import blocks as join_blocks
+class FullDevice(LocalStorage):
+    """A storage in which nothing has room."""
 
-    file = open(store.folder / "full", "wb")  # noqa: SIM115
-    sink = join_blocks._Summing(file)
-    writer = pa.ipc.new_file(pa.PythonFile(sink, "w"), schema)
-    run = join_blocks._OpenRun("full", file, writer, schema, sink)
-    store._open[kind] = run
-    return run
+    def writer(self, path: PurePath) -> LocalWriter:
+        made = super().writer(path)
+        made._file.close()
+        made._file = open("/dev/full", "wb")  # noqa: SIM115
+        return made
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-def test_parquet_on_a_full_device_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_parquet_on_a_full_device_is_told(tmp_path: Path):
     class Told:
         failpoints = ""
         settings = type("S", (), {"compression": "zstd"})
         prefix = staticmethod(lambda what: what)
 
-    from slackwater.engine.paths import delivery
     from slackwater.engine.paths.batch import Staging
 
     task = object.__new__(Delivery)
     task.batch, task.task = Told(), "t"  # type: ignore[assignment]
-    write = pq.write_table
-
-    def to_full_device(table: pa.Table, path: Path, **how: Any) -> None:
-        # By a link: the writer removes what it could not write.
-        path.unlink()
-        path.symlink_to("/dev/full")
-        write(table, path, **how)
-
-    monkeypatch.setattr(delivery.pq, "write_table", to_full_device)
     with pytest.raises(ExecutionError) as caught:
-        task._write(Staging(str(tmp_path)), "", pa.table({"v": [1, 2]}))
+        task._write(Staging(str(tmp_path), storage=FullDevice()), "", pa.table({"v": [1, 2]}))
     assert caught.value.condition == "DISK_FULL" and "(16 bytes)" in caught.value.message
     assert os.listdir(tmp_path) == []
 

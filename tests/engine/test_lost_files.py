@@ -14,6 +14,7 @@ from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import request_flush, requested_flushes
 from slackwater.engine.store.files import seal, unseal
+from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import CheckpointError
 from tests.engine import test_low_table as low_tables
@@ -157,10 +158,10 @@ def test_an_older_description_of_the_query(stopped: Place, tmp_path: Path, expec
     place.run(2, plan=build(stopped.plan.outputs[:1], ansi=True, zone="UTC"))
     path = own(place, "query.json")
     old = path.read_bytes()
-    assert unseal(path, what="", kind="query")["version"] == 1
+    assert unseal(PRIVATE, path, what="", kind="query")["version"] == 1
     place.run(3)
     newer = path.read_bytes()
-    assert unseal(path, what="", kind="query")["version"] == 2
+    assert unseal(PRIVATE, path, what="", kind="query")["version"] == 2
     path.write_bytes(old)
     refused(place, "query.json", "version 1", condition="DAMAGED_FILE")
     path.unlink()
@@ -290,7 +291,7 @@ def as_before(place: Place) -> None:
     for path in [own(place, "query.json"), *own(place, ".").glob("*/*.json")]:
         if path.name == "files.json":
             continue
-        document = unseal(path, what="")
+        document = unseal(PRIVATE, path, what="")
         for name in [*NEW, "version"]:
             document.pop(name, None)
         for files in document.get("outputs", {}).values() if "groups" in document else ():

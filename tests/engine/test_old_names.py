@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.manifest import PLAIN_NAMES, PREFIXED_NAMES, Run
 from slackwater.engine.store.runs import read_run, write_run
+from slackwater.engine.store.storage import Folder
 from slackwater.model.names import BUCKET, TIME
 from tests.engine.in_process import Engine, Make
 from tests.engine.old_names import BEFORE, CASES, data, play, reopened
@@ -79,7 +81,7 @@ def test_an_old_checkpoint_has_the_ids_that_operators_have_today() -> None:
 
 def test_a_run_says_its_kind_and_one_that_says_none_is_old(tmp_path: Path) -> None:
     rows = pa.table({"x": [7, 8], TIME: [1, 2], BUCKET: pa.array([0, 3], pa.int16())})
-    new = write_run(tmp_path, "r", rows, TIME)
+    new = write_run(Folder(PRIVATE, tmp_path), "r", rows, TIME)
     said = {**vars(new), "buckets": list(new.buckets)}
     assert Run.from_json(said) == new and new.kind == PREFIXED_NAMES
     said.pop("kind")
@@ -89,8 +91,15 @@ def test_a_run_says_its_kind_and_one_that_says_none_is_old(tmp_path: Path) -> No
 def test_only_names_that_are_ours_today_are_translated(tmp_path: Path) -> None:
     """An aggregate's partials have the names that they had; a user's column keeps its own."""
     old = pa.table({"_pass": [7], "_time": [1], "_bucket": pa.array([3], pa.int16())})
-    run = write_run(tmp_path, "r", old, "_time")
+    run = write_run(Folder(PRIVATE, tmp_path), "r", old, "_time")
     run = Run.from_json({k: v for k, v in vars(run).items() if k != "kind"})
     rows = pa.schema([("_pass", pa.int64()), (TIME, pa.int64()), (BUCKET, pa.int16())])
-    assert read_run(tmp_path, run, (0, 256), rows).column_names == ["_pass", TIME, BUCKET]
-    assert read_run(tmp_path, run, (0, 256), old.schema).column_names == old.column_names
+    assert read_run(Folder(PRIVATE, tmp_path), run, (0, 256), rows).column_names == [
+        "_pass",
+        TIME,
+        BUCKET,
+    ]
+    assert (
+        read_run(Folder(PRIVATE, tmp_path), run, (0, 256), old.schema).column_names
+        == old.column_names
+    )

@@ -14,7 +14,7 @@ import pytest
 from slackwater.engine.paths import delivery
 from slackwater.engine.paths.batch import Settings, Staging
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import OWNER, UMASK, Rights
+from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
 from slackwater.engine.store.manifest import OutputFile
 from slackwater.errors import AnalysisError
 from slackwater.kernels import column_engine
@@ -61,7 +61,7 @@ def run(engine: Engine, settings: Settings) -> None:
 @pytest.mark.parametrize("rights", [OWNER, UMASK], ids=["owner", "umask"])
 def test_every_file_of_a_checkpoint(engine: Any, rights: Rights, umask: int):
     found = engine()
-    run(found, Settings(low_table=16, compact_runs=1, rights=rights))
+    run(found, Settings(low_table=16, compact_runs=1, storage=LocalStorage(rights)))
     kinds = {p.parent.name for p in (found.folder / "ck").rglob("*") if p.is_file()}
     assert {"slackwater", "runs", "manifests", "intents", "published", "epochs"} <= kinds
     check(found.folder / "ck", rights, umask)
@@ -71,7 +71,10 @@ def test_every_file_of_a_checkpoint(engine: Any, rights: Rights, umask: int):
 def test_the_spill_of_a_join(engine: Any, rights: Rights, umask: int):
     found = engine()
     data = joins.batches(3, 4)
-    found.start(joins.plan_of(joins.transcript(data, memory=1)), settings=Settings(rights=rights))
+    found.start(
+        joins.plan_of(joins.transcript(data, memory=1)),
+        settings=Settings(storage=LocalStorage(rights)),
+    )
     for rows in data:
         found.batch(joins.table(rows))
     assert list(found.checkpoint.runs.glob("*.arrow"))
@@ -133,7 +136,7 @@ def test_what_tasks_stage_has_the_rights_that_its_sink_says(
     task = object.__new__(delivery.Delivery)
     task.batch, task.task = Told(), "t"  # type: ignore[assignment]
     for name, rights in (("a", OWNER), ("b", UMASK)):
-        staging = Staging(str(tmp_path / name / "deep"), rights=rights)
+        staging = Staging(str(tmp_path / name / "deep"), storage=LocalStorage(rights))
         file = task._write(staging, "", pa.table({"v": [1]}))
         assert isinstance(file, OutputFile)
         check(tmp_path / name, rights, umask)

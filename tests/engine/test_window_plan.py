@@ -7,7 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.runs import read_run
+from slackwater.engine.store.storage import Folder
 from slackwater.kernels.buckets import BUCKETS
 from tests.engine.test_low_table import plan_of, shown, table
 
@@ -20,7 +22,9 @@ def stored(q: Any, operator: str) -> set[str]:
     return {
         c
         for r in runs
-        for c in read_run(q.checkpoint.runs, r, (0, BUCKETS), pa.schema([])).column_names
+        for c in read_run(
+            Folder(PRIVATE, q.checkpoint.runs), r, (0, BUCKETS), pa.schema([])
+        ).column_names
     } & {
         "_time",
         "_pane",

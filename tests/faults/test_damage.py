@@ -19,7 +19,7 @@ from slackwater.engine.driver import host
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import write_new
+from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import CheckpointError
 from tests.faults.killing import ROOT, environment, finish, has_ended, visible
@@ -243,7 +243,7 @@ def test_a_stale_epoch_cannot_commit(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     checkpoint.acquire()
     mine = Manifest(0, checkpoint.epoch, 0, 1, {}, {}, {}, {})
-    write_new(checkpoint.epochs / f"{checkpoint.epoch + 1:08d}", b"")
+    PRIVATE.write_new(checkpoint.epochs / f"{checkpoint.epoch + 1:08d}", b"")
     with pytest.raises(CheckpointError) as error:
         manifests.commit(checkpoint, mine)
     assert error.value.condition == "STALE_EPOCH"
@@ -261,7 +261,7 @@ def test_a_driver_overtaken_during_its_job_cannot_commit(
         result = original(*arguments)
         epochs = place.checkpoint.epochs
         newest = max(int(p.name) for p in epochs.iterdir())
-        write_new(epochs / f"{newest + 1:08d}", b"")
+        PRIVATE.write_new(epochs / f"{newest + 1:08d}", b"")
         return result
 
     monkeypatch.setattr(host, "run_job", overtaken)

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.storage import Folder
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec, step
@@ -71,7 +73,9 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
     for b in range(batches):
         batch = Batch(bounds(b - 1, rows, batches), bounds(b, rows, batches), now=b * 1_000_000)
         inputs = [pieces(b, side, rows) for side in (0, 1)]
-        done = bounded_step(join, ledger, LocalBlockStore(folder), inputs, batch, emit)
+        done = bounded_step(
+            join, ledger, FileBlockStore(Folder(PRIVATE, folder)), inputs, batch, emit
+        )
         ledger = Ledger.from_json(json.loads(json.dumps(done.ledger.to_json())))
         found["state"] = max(found["state"], done.stats.state_bytes)
         found["read"] += done.stats.read_bytes
@@ -81,7 +85,7 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
     final = Batch(
         bounds(batches - 1, rows, batches), (END, END), now=batches * 1_000_000, final=True
     )
-    bounded_step(join, ledger, LocalBlockStore(folder), [[], []], final, emit)
+    bounded_step(join, ledger, FileBlockStore(Folder(PRIVATE, folder)), [[], []], final, emit)
     return found
 
 

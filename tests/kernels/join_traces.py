@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.storage import Folder
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
@@ -180,7 +182,7 @@ def replay(
 
     with tempfile.TemporaryDirectory() as folder:
         for n, rows in enumerate(trace.rows):
-            store = LocalBlockStore(Path(folder))
+            store = FileBlockStore(Folder(PRIVATE, Path(folder)))
             found: list[pa.Table] = []
 
             def emit(chunk, delayed, found=found):

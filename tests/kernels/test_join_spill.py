@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.storage import Folder
 from slackwater.kernels.joins.bounded import probe as join_probe
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
@@ -130,7 +132,7 @@ def small_join(keys_left, keys_right, kind, within=None, memory=1):
         bounded_step(
             BoundedJoin(spec, [schema] * 2, Policy(memory)),
             Ledger(),
-            LocalBlockStore(Path(folder)),
+            FileBlockStore(Folder(PRIVATE, Path(folder))),
             [[rows(keys_left)], [rows(keys_right)]],
             Batch((START, START), (END, END), final=True),
             emit,
@@ -180,7 +182,7 @@ def test_tumbling_windows_and_joins_without_a_key_work_too():
                 bounded_step(
                     BoundedJoin(spec, [SCHEMA] * 2, Policy(1_000)),
                     ledger,
-                    LocalBlockStore(Path(folder)),
+                    FileBlockStore(Folder(PRIVATE, Path(folder))),
                     [[table(side)] for side in trace.rows[n]],
                     Batch(trace.before(n), trace.bounds[n], final=n == 1),
                     emit,

@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.storage import Folder
 from slackwater.errors import CheckpointError
 from slackwater.kernels.joins.bounded import probe as join_probe
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger, place_of
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Block, Policy, scan_cost
@@ -50,13 +52,13 @@ def test_a_pass_reads_each_file_in_sequence_and_only_what_it_needs():
 def test_the_model_of_a_scan_is_what_is_counted(tmp_path):
     blocks = []
     for run in range(3):
-        store = LocalBlockStore(tmp_path)
+        store = FileBlockStore(Folder(PRIVATE, tmp_path))
         for n in range(5):
             at = store.append("side0", table([(t, t, t) for t in range(n + 1)]))
             blocks.append(Block(5 * run + n, 0, n, n + 1, 1, "disk", 0.0, 0, *at))
         store.finish()
     for chosen in (blocks, blocks[2:4] + blocks[5:], blocks[::2]):
-        reader = LocalBlockStore(tmp_path)
+        reader = FileBlockStore(Folder(PRIVATE, tmp_path))
         for b in chosen:
             assert reader.read(place_of(b), SCHEMA).num_rows == b.rows
         reader.close()
@@ -133,20 +135,20 @@ def test_rows_that_no_later_row_can_match_are_not_stored():
 
 
 def test_a_damaged_block_is_noticed(tmp_path):
-    store = LocalBlockStore(tmp_path)
+    store = FileBlockStore(Folder(PRIVATE, tmp_path))
     at = store.append("side0", table([(1, 2, 3)]))
     (file,) = store.finish()
     data = bytearray((tmp_path / file.name).read_bytes())
     assert len(data) == file.bytes and pa.ipc.open_file(bytes(data)).num_record_batches == 1
     data[at.offset + at.length - 1] ^= 1
     (tmp_path / file.name).write_bytes(bytes(data))
-    damaged = LocalBlockStore(tmp_path)
+    damaged = FileBlockStore(Folder(PRIVATE, tmp_path))
     with pytest.raises(CheckpointError, match=file.name):
         damaged.read(at, SCHEMA)
     damaged.close()
     (tmp_path / file.name).unlink()
     with pytest.raises(CheckpointError, match=file.name):
-        LocalBlockStore(tmp_path).read(at, SCHEMA)
+        FileBlockStore(Folder(PRIVATE, tmp_path)).read(at, SCHEMA)
 
 
 @pytest.mark.parametrize("most", [1, 3, 4, 50])

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.bounded_join import regroup as engine_regroup
+from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.storage import Folder
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded import regroup as join_regroup
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
@@ -51,7 +53,7 @@ def run_batch(folder: Path, ledger: Ledger, trace, n, policy, how="inner", bucke
         inputs.append([table([r for r in rows if first <= ((r[1] or 0) % 256) < end])])
     final = n == len(trace.rows) - 1
     batch = Batch(trace.before(n), trace.bounds[n], now=n, final=final)
-    store = LocalBlockStore(folder)
+    store = FileBlockStore(Folder(PRIVATE, folder))
     done = bounded_step(BoundedJoin(spec, [SCHEMA] * 2, policy), ledger, store, inputs, batch, emit)
     return done, out
 

@@ -26,6 +26,7 @@ from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.files import unseal
+from slackwater.engine.store.local import PRIVATE
 from slackwater.errors import SlackwaterError
 from slackwater.model.node import Source
 from slackwater.surface.explain import explain_plan
@@ -129,7 +130,7 @@ class _Play:
         self.starts.append({})
         self._keep(
             self.starts[-1],
-            description=unseal(checkpoint.root / "query.json", what="query", kind="query"),
+            description=unseal(PRIVATE, checkpoint.description_file, what="query", kind="query"),
             explain=self._explain(),
         )
 
@@ -154,7 +155,9 @@ class _Play:
             for name in ("intent", "manifest"):
                 path = self.engine.checkpoint.root / f"{name}s" / f"{number:012d}.json"
                 if path.exists():
-                    self._keep(self.batches[-1], **{name: unseal(path, what=name, kind=name)})
+                    self._keep(
+                        self.batches[-1], **{name: unseal(PRIVATE, path, what=name, kind=name)}
+                    )
         manifest = self.batches[-1]["manifest"]
         rows = {
             name: [plain(r) for r in published.get(number, [])]

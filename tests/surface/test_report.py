@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.store import history
+from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.errors import CheckpointError
 from slackwater.surface.report import quality, render_report, series, svg
 from tests.surface.history_records import checkpoint, record
@@ -50,9 +51,9 @@ def parsed(page: str) -> Tags:
 
 # ---- the log ----
 def test_what_was_appended_is_read(tmp_path: Path):
-    root = checkpoint(tmp_path, []) / "slackwater"
+    log = Checkpoint(str(checkpoint(tmp_path, [])))
     for batch in (3, 4, 9):
-        assert history.append(root, record(batch))
+        assert history.append(log, record(batch))
     assert [r["batchId"] for r in history.read(tmp_path)] == [3, 4, 9]
     assert history.read(tmp_path)[0] == record(3)
 
@@ -61,14 +62,14 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path):
     folder = checkpoint(tmp_path, [record(1)])
     log = folder / "slackwater" / history.NAME
     log.write_bytes(log.read_bytes() + b'{"batchId": 2, "num')
-    assert history.append(folder / "slackwater", record(3))
+    assert history.append(Checkpoint(str(folder)), record(3))
     assert [r["batchId"] for r in history.read(folder)] == [1, 3]
 
 
 def test_the_log_is_bounded_and_keeps_the_newest(tmp_path: Path):
     root = checkpoint(tmp_path, []) / "slackwater"
     for batch in range(200):
-        history.append(root, record(batch), max_bytes=20_000)
+        history.append(Checkpoint(str(tmp_path)), record(batch), max_bytes=20_000)
     size = sum(
         (root / n).stat().st_size for n in (history.NAME, history.OLDER) if (root / n).exists()
     )
@@ -78,8 +79,8 @@ def test_the_log_is_bounded_and_keeps_the_newest(tmp_path: Path):
 
 
 def test_a_log_that_cannot_be_written_fails_nothing(tmp_path: Path):
-    assert history.append(tmp_path / "missing", record(1)) is False
-    assert history.append(tmp_path, {"batchId": object()}) is False
+    assert history.append(Checkpoint(str(tmp_path)), record(1)) is False
+    assert history.append(Checkpoint(str(checkpoint(tmp_path, []))), {"batchId": object()}) is False
 
 
 def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path):

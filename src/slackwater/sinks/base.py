@@ -6,10 +6,9 @@ directory as after one call; any other sink gets the same rows again, with the s
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.paths.batch import Staging
@@ -18,8 +17,8 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.exact_paths import spark_path
 from slackwater.engine.store.files import damaged, file_checksum
 from slackwater.engine.store.manifest import OutputFile
+from slackwater.engine.store.storage import Storage
 from slackwater.errors import AnalysisError, CheckpointError, SetupError
-from slackwater.kernels.room import room_for
 from slackwater.kernels.translate.types import fields_of_struct
 from slackwater.model.schema import Field
 
@@ -46,10 +45,15 @@ class Sink(ABC):
 
     def staging(self) -> Staging | None:
         """Where tasks put this output's files; None if nobody wants the rows."""
-        return Staging(str(self.staged), rights=self.checkpoint.rights)
+        return Staging(str(self.staged), storage=self.storage)
 
     @property
-    def staged(self) -> Path:
+    def storage(self) -> Storage:
+        """What holds the staged files."""
+        return self.checkpoint.storage
+
+    @property
+    def staged(self) -> PurePath:
         """The directory of staged files."""
         return self.checkpoint.outputs / self.name / "staged"
 
@@ -57,7 +61,7 @@ class Sink(ABC):
         """Refuse staged files that are not what their tasks wrote, before the first one is published."""
         for file in files:
             if file.name:
-                check_file(self.staged / file.name, file)
+                check_file(self.storage, self.staged / file.name, file)
 
     @abstractmethod
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
@@ -67,7 +71,7 @@ class Sink(ABC):
         """Remove what is no longer needed of a published batch."""
         for file in files:
             if file.name:
-                (self.staged / file.name).unlink(missing_ok=True)
+                self.storage.delete(self.staged / file.name)
 
     def forget(self, before: int) -> None:
         """Remove what was only needed to publish batches below ``before`` again, as none of them will be."""
@@ -83,11 +87,11 @@ class Sink(ABC):
         from slackwater.engine.analysis.analyse import struct_of
 
         schema = struct_of(self.fields)
-        paths = [str(self.staged / f.name) for f in files if f.name]
+        paths = [self.staged / f.name for f in files if f.name]
         if not paths:
             return spark.createDataFrame([], schema)
         for path in paths:
-            if not os.path.exists(path):
+            if not self.storage.exists(path):
                 raise lost(path)
         return spark.read.schema(schema).parquet(*map(spark_path, paths))
 
@@ -170,10 +174,10 @@ def text_columns(field: Field) -> list[str]:
     return [f"{field.name}_{name}" for name, _ in fields_of_struct(field.type)]
 
 
-def check_file(path: Path, file: OutputFile) -> None:
+def check_file(storage: Storage, path: PurePath, file: OutputFile) -> None:
     """Compare a staged file with what its task wrote; length alone if an older version did."""
     try:
-        size, crc = file_checksum(path)
+        size, crc = file_checksum(storage, path)
     except FileNotFoundError:
         raise lost(path) from None
     if size != file.bytes or file.crc not in (None, crc):
@@ -181,11 +185,10 @@ def check_file(path: Path, file: OutputFile) -> None:
         raise damaged(path, "output file", reason)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(storage: Storage, folder: PurePath) -> None:
     """The directory of a sink, or an error that names it."""
     try:
-        with room_for("a folder", folder, 0):
-            folder.mkdir(parents=True, exist_ok=True)
+        storage.make_folder(folder)
     except OSError as error:
         raise SetupError(
             "NOT_WRITABLE",
@@ -195,7 +198,7 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def lost(path: str | Path) -> CheckpointError:
+def lost(path: PurePath) -> CheckpointError:
     """The error of a staged file that a manifest names but nobody finds."""
     return CheckpointError(
         "OUTPUT_LOST",

@@ -6,11 +6,9 @@ renames into place. A rename that has happened is not repeated, so publishing tw
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -20,8 +18,9 @@ from slackwater.engine.paths.batch import Staging
 from slackwater.engine.paths.task_errors import written_by_spark
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import sync_dir
+from slackwater.engine.store.local import OUTPUT
 from slackwater.engine.store.manifest import OutputFile
+from slackwater.engine.store.storage import Storage, below, renaming
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
@@ -36,6 +35,8 @@ class ParquetSink(Sink):
 
     exactly_once = True
     kind = "parquet"
+    place: Storage = OUTPUT
+    """What holds the directory."""
 
     def __init__(
         self, name: str, fields: tuple[Field, ...], path: str, partition_by: tuple[str, ...] = ()
@@ -45,31 +46,37 @@ class ParquetSink(Sink):
         self.partition_by = partition_by
 
     @property
-    def staged(self) -> Path:
+    def storage(self) -> Storage:
+        return self.place
+
+    @property
+    def staged(self) -> PurePath:
         return self.path / "_slackwater" / f"{self.query_id}-{self.name}"
 
     def staging(self) -> Staging:
-        return Staging(str(self.staged), self.partition_by)
+        return Staging(str(self.staged), self.partition_by, self.storage)
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
-        make_folder(self.staged)
+        make_folder(self.storage, self.staged)
         if not self.partition_by:
             self._write_schema()
 
     def _write_schema(self) -> None:
         """An empty file, so that the directory can be read before the first result."""
         target = self.path / f"part-schema-{self.query_id[:8]}-{self.name}.parquet"
-        if not target.exists():
+        if not self.storage.exists(target):
             temp = self.staged / target.name
-            pq.write_table(arrow_schema(self.fields).empty_table(), temp, store_schema=False)
-            os.replace(temp, target)
+            self.storage.delete(temp)  # of a start that died here
+            with self.storage.writer(temp) as out:
+                pq.write_table(arrow_schema(self.fields).empty_table(), out, store_schema=False)
+            renaming(self.storage).rename(temp, target)
 
     def check(self, batch: int, files: Sequence[OutputFile]) -> None:
         for file in files:
-            check_moved(self.staged / file.name, self._folder(file) / file.name, file)
+            check_moved(self.storage, self.staged / file.name, self._folder(file) / file.name, file)
 
-    def _folder(self, file: OutputFile) -> Path:
+    def _folder(self, file: OutputFile) -> PurePath:
         return self.path / file.partition if file.partition else self.path
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
@@ -77,13 +84,13 @@ class ParquetSink(Sink):
         for file in files:
             folder = self._folder(file)
             with room_for(f"output file '{file.name}'", self.path, file.bytes):
-                folder.mkdir(parents=True, exist_ok=True)
+                self.storage.make_folder(folder)
                 failpoints.hit("publish.rename")
                 failpoints.hit("disk.publish")
-                move(self.staged / file.name, folder / file.name)
+                move(self.storage, self.staged / file.name, folder / file.name)
             folders.add(folder)
         for folder in folders:
-            sync_dir(folder)
+            self.storage.sync(folder)
 
     def clean(self, files: Sequence[OutputFile]) -> None:
         return None  # the staged files are the published ones
@@ -100,6 +107,8 @@ class TextSink(Sink):
     """
 
     exactly_once = True
+    place: Storage = OUTPUT
+    """What holds the directory."""
 
     def __init__(
         self,
@@ -118,26 +127,26 @@ class TextSink(Sink):
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
-        make_folder(self.path / "_slackwater")
+        make_folder(self.place, self.path / "_slackwater")
 
     def check(self, batch: int, files: Sequence[OutputFile]) -> None:
-        if not self._done(batch).exists():
+        if not self.place.exists(self._done(batch)):
             super().check(batch, files)
 
     def _stem(self, batch: int) -> str:
         return f"part-b{batch:08d}-{self.query_id[:8]}-{self.name}"
 
-    def _done(self, batch: int) -> Path:
+    def _done(self, batch: int) -> PurePath:
         return self.path / "_slackwater" / f"{self._stem(batch)}.done"
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         if not files:
             return
         stem, done = self._stem(batch), self._done(batch)
-        if done.exists():
+        if self.place.exists(done):
             return
         hidden = self.path / "_slackwater" / stem
-        shutil.rmtree(hidden, ignore_errors=True)
+        self.place.delete_folder(hidden)
         frame = self._shaped(self.frame(self.spark, files)).coalesce(1)
         writer = frame.write.format(self.kind).options(**self.options)
         if self.partition_by:
@@ -146,31 +155,35 @@ class TextSink(Sink):
         with written_by_spark(self.path, size), room_for("results", self.path, size):
             writer.save(str(hidden))
             self._place(hidden, stem)
-            done.touch()
-        shutil.rmtree(hidden, ignore_errors=True)
+            self.place.append(done, b"")
+        self.place.delete_folder(hidden)
 
-    def _place(self, hidden: Path, stem: str) -> None:
+    def _place(self, hidden: PurePath, stem: str) -> None:
         """Move what Spark wrote to where users see it, under names made of the batch alone."""
-        for number, source in enumerate(sorted(hidden.rglob("part-*"))):
+        parts = sorted(p for p in below(self.place, hidden) if p.name.startswith("part-"))
+        for number, source in enumerate(parts):
             folder = self.path / source.parent.relative_to(hidden)
-            folder.mkdir(parents=True, exist_ok=True)
+            self.place.make_folder(folder)
             failpoints.hit("publish.rename")
             failpoints.hit("disk.publish")
-            os.replace(source, folder / f"{stem}-{number:03d}.{source.name.partition('.')[2]}")
-            sync_dir(folder)
+            name = f"{stem}-{number:03d}.{source.name.partition('.')[2]}"
+            renaming(self.place).rename(source, folder / name)
+            self.place.sync(folder)
 
     def forget(self, before: int) -> None:
         mine = re.compile(
             rf"part-b(\d+)-{re.escape(self.query_id[:8])}-{re.escape(self.name)}(\.done)?"
         )
-        for path in list((self.path / "_slackwater").iterdir()):
-            named = mine.fullmatch(path.name)
+        ours = self.path / "_slackwater"
+        names = self.place.list(ours)
+        for name in (*names.files, *names.folders):
+            named = mine.fullmatch(name)
             if named is None or int(named[1]) >= before:
                 continue
             if named[2]:
-                path.unlink(missing_ok=True)
+                self.place.delete(ours / name)
             else:
-                shutil.rmtree(path, ignore_errors=True)
+                self.place.delete_folder(ours / name)
 
     def _shaped(self, frame: DataFrame) -> DataFrame:
         """csv has no structs: a window becomes two columns."""
@@ -194,16 +207,16 @@ class TextSink(Sink):
         return {**super().describe(), "path": str(self.path)}
 
 
-def check_moved(source: Path, target: Path, file: OutputFile) -> None:
+def check_moved(storage: Storage, source: PurePath, target: PurePath, file: OutputFile) -> None:
     """Compare a file with what its task wrote, where it is: in staging, or moved by an earlier try."""
-    moved = target.exists() and not source.exists()
-    check_file(target if moved else source, file)
+    moved = storage.exists(target) and not storage.exists(source)
+    check_file(storage, target if moved else source, file)
 
 
-def move(source: Path, target: Path) -> None:
+def move(storage: Storage, source: PurePath, target: PurePath) -> None:
     """Rename, unless an earlier try has done it."""
     try:
-        os.rename(source, target)
+        renaming(storage).rename(source, target)
     except FileNotFoundError:
-        if not target.exists():
+        if not storage.exists(target):
             raise lost(target) from None

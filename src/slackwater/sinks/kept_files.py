@@ -8,18 +8,10 @@ published may have files in either place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
-from slackwater.engine.store.files import (
-    Rights,
-    damaged,
-    file_checksum,
-    lost_file,
-    seal,
-    unseal,
-    write_replace,
-)
+from slackwater.engine.store.files import damaged, file_checksum, lost_file, seal, unseal
 from slackwater.engine.store.manifest import Manifest, OutputFile
+from slackwater.engine.store.storage import Folder
 
 WHAT = "result file"
 Sums = Mapping[str, tuple[int, int]]
@@ -29,21 +21,22 @@ Sums = Mapping[str, tuple[int, int]]
 class KeptFiles:
     """The files in a folder, with ``files.json`` beside it."""
 
-    def __init__(self, folder: Path, rights: Rights):
-        self.folder = folder
-        self.rights = rights
-        self.list = folder.parent / "files.json"
+    def __init__(self, folder: Folder):
+        self.storage = folder.storage
+        self.folder = folder.path
+        self.list = folder.path.parent / "files.json"
 
     def check(self, manifests: Sequence[Manifest], publishing: Iterable[str]) -> None:
         """Compare the folder with the list; ``publishing`` are names that may be in either place.
 
         ``manifests`` tell whether a list must be there: older versions wrote none, and left no query's id in them.
         """
-        present = {p.name: p for p in self.folder.glob("*.parquet")}
-        if not self.list.exists():
+        names = self.storage.list(self.folder).files
+        present = {n: self.folder / n for n in names if n.endswith(".parquet")}
+        if not self.storage.exists(self.list):
             if present and any(m.query for m in manifests):
                 raise lost_file(self.list, "list of results,", f"it names {len(present)} files")
-            self._write({name: file_checksum(path) for name, path in present.items()})
+            self._write({n: file_checksum(self.storage, path) for n, path in present.items()})
             return
         listed = self._read()
         pending = set(publishing)
@@ -53,21 +46,22 @@ class KeptFiles:
                 raise lost_file(path, f"{WHAT},", f"'{self.list.name}' names it")
             if name not in listed:
                 raise damaged(self.list, "list of results", f"it does not name '{name}'")
-            if file_checksum(path) != tuple(listed[name]):
+            if file_checksum(self.storage, path) != tuple(listed[name]):
                 raise damaged(path, WHAT, f"it is not what '{self.list.name}' says of it")
 
     def add(self, files: Sequence[OutputFile]) -> None:
         """Put files that are in the folder now onto the list."""
         sums = {f.name: (f.bytes, f.crc) for f in files if f.crc is not None}
-        old = {f.name: file_checksum(self.folder / f.name) for f in files if f.crc is None}
-        self._write({**self._read(), **sums, **old})
+        old = [f.name for f in files if f.crc is None]
+        summed = {n: file_checksum(self.storage, self.folder / n) for n in old}
+        self._write({**self._read(), **sums, **summed})
 
     def _read(self) -> Sums:
-        if not self.list.exists():
+        if not self.storage.exists(self.list):
             return {}
-        found = unseal(self.list, what="list of results", kind="files")
+        found = unseal(self.storage, self.list, what="list of results", kind="files")
         return {name: (size, crc) for name, (size, crc) in found["files"].items()}
 
     def _write(self, sums: Sums) -> None:
         data = seal({"files": {n: list(s) for n, s in sums.items()}}, kind="files")
-        write_replace(self.list, data, self.rights)
+        self.storage.write(self.list, data)

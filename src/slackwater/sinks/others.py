@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,10 +13,10 @@ from slackwater.engine.paths.batch import Staging
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.evidence import published_mark
+from slackwater.engine.store.evidence import is_published
 from slackwater.engine.store.exact_paths import spark_path
-from slackwater.engine.store.files import make_folders
 from slackwater.engine.store.manifest import OutputFile
+from slackwater.engine.store.storage import Folder
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
@@ -35,13 +35,17 @@ class MemorySink(Sink):
     kind = "memory"
 
     @property
-    def data(self) -> Path:
+    def data(self) -> PurePath:
         """The directory of published files."""
         return self.checkpoint.outputs / self.name / "data"
 
+    @property
+    def _kept(self) -> KeptFiles:
+        return KeptFiles(Folder(self.storage, self.data))
+
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
-        make_folders(self.data, checkpoint.rights)
+        self.storage.make_folder(self.data)
         self._check_kept()
         self._view()
 
@@ -51,22 +55,22 @@ class MemorySink(Sink):
         publishing = [
             f.name
             for m in stored[-1:]
-            if not published_mark(self.checkpoint, m.batch).exists()
+            if not is_published(self.checkpoint, m.batch)
             for f in m.outputs.get(self.name, [])
         ]
-        KeptFiles(self.data, self.checkpoint.rights).check(stored, publishing)
+        self._kept.check(stored, publishing)
 
     def check(self, batch: int, files: Sequence[OutputFile]) -> None:
         for file in files:
-            check_moved(self.staged / file.name, self.data / file.name, file)
+            check_moved(self.storage, self.staged / file.name, self.data / file.name, file)
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         for file in files:
             with room_for(f"output file '{file.name}'", self.data, file.bytes):
                 failpoints.hit("disk.publish")
-                move(self.staged / file.name, self.data / file.name)
+                move(self.storage, self.staged / file.name, self.data / file.name)
         if files:
-            KeptFiles(self.data, self.checkpoint.rights).add(files)
+            self._kept.add(files)
             self._view()
 
     def clean(self, files: Sequence[OutputFile]) -> None:
@@ -77,7 +81,8 @@ class MemorySink(Sink):
 
         # A DataFrame lists its files once, so the view is made anew for each batch with results.
         schema = struct_of(self.fields)
-        files = sorted(spark_path(p) for p in self.data.glob("*.parquet"))
+        names = self.storage.list(self.data).files
+        files = sorted(spark_path(self.data / n) for n in names if n.endswith(".parquet"))
         frame = (
             self.spark.read.schema(schema).parquet(*files)
             if files
@@ -142,7 +147,8 @@ class TableSink(Sink):
         self.function = function
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
-        found = [pq.read_table(self.staged / f.name) for f in files if f.name]
+        paths = [self.staged / f.name for f in files if f.name]
+        found = [pq.read_table(pa.BufferReader(self.storage.read(p))) for p in paths]
         schema = arrow_schema(self.fields)
         tables = [t.select(schema.names).cast(schema) for t in found]
         self.function(pa.concat_tables(tables) if tables else schema.empty_table(), batch)

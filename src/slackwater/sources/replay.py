@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from slackwater.engine.analysis.analyse import fields_of
 from slackwater.engine.lowlevel.inputs import SplitInput
-from slackwater.engine.store.files import OWNER, UMASK, make_file, make_folders
+from slackwater.engine.store.local import PRIVATE
 from slackwater.errors import AnalysisError
 from slackwater.kernels.types import arrow_schema
 
@@ -64,8 +64,8 @@ def replay(
         folder = (
             Path(directory) / f"{MARK}batches"
         )  # the mark in the path says that this is a replay
-    make_folders(folder.parent, UMASK)
-    make_folders(folder, OWNER)
+    PRIVATE.make_folder(folder.parent, outside=True)
+    PRIVATE.make_folder(folder)
     for number, batch in enumerate(_tables(spark, batches, schema)):
         write_batch(batch, schema, folder, number)
     source = SplitInput(
@@ -100,7 +100,7 @@ def write_batch(table: pa.Table, schema: StructType, folder: Path, number: int) 
     """Write one batch as the file that comes after all earlier ones."""
     table = table.cast(arrow_schema(fields_of(schema)))
     name = folder / f".batch-{number:08d}.parquet"
-    make_file(name, OWNER)
+    PRIVATE.append(name, b"")  # with the owner's rights, which Arrow does not know
     pq.write_table(table, name)
     # The file source takes files by time of change: give each batch a second of its own.
     os.utime(name, (_FIRST_TIME + number, _FIRST_TIME + number))

@@ -26,7 +26,7 @@ from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build, renumber
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import OWNER, UMASK, Rights
+from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
 from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.semantics.bounds import topological
@@ -120,7 +120,7 @@ def start(
         if any(type(s).__name__ == "MemorySink" for s in sinks.values()):
             atexit.register(close)  # the view is read after the query's end
             close = _nothing
-    checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.rights)
+    checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)
     sources = spark_sources(inputs)
     _check_places(checkpoint, sinks, sources)
     _acquire(checkpoint)
@@ -398,7 +398,7 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
         low_table=whole(options, "lowTable", 65_536) if "lowtable" in options else 0,
         low_flush=whole(options, "lowFlush", 1) if "lowflush" in options else 0,
         low_probe=flag(options, "lowProbe"),
-        rights=_rights(options),
+        storage=LocalStorage(_rights(options)),
     )
 
 

@@ -8,11 +8,10 @@ below the newest manifest's and which no kept manifest names. What a batch costs
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 from slackwater.engine.clock import wall_micros
 from slackwater.engine.store import failpoints
@@ -21,6 +20,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import remove_done
 from slackwater.engine.store.evidence import begun_mark, published_mark
 from slackwater.engine.store.manifest import Manifest
+from slackwater.engine.store.storage import Folder
 from slackwater.sinks.base import Sink
 
 KEEP_MANIFESTS = 5
@@ -70,11 +70,11 @@ class Cleaner:
         self._sweep()
         now = wall_micros()
         for folder, live in self._folders():
-            unnamed = [folder / name for name in _files(folder) if name not in live]
-            _remove(p for p in unnamed if self._is_left(p, now))
-        for folder in self._checkpoint.folders:
-            temporary = [n for n in _files(folder) if n.startswith(".") and n.endswith(".tmp")]
-            _remove(p for p in (folder / n for n in temporary) if _is_old(p, now))
+            unnamed = [name for name in folder.files() if name not in live]
+            _remove(folder, (n for n in unnamed if self._is_left(folder, n, now)))
+        for folder in map(self._folder, self._checkpoint.folders):
+            temporary = [n for n in folder.files() if n.startswith(".") and n.endswith(".tmp")]
+            _remove(folder, (n for n in temporary if _is_old(folder, n, now)))
 
     def committed(self, done: Manifest) -> None:
         """Clean up after a batch, of which ``done`` is the manifest."""
@@ -85,7 +85,7 @@ class Cleaner:
         live = [named.runs for named in self._kept.values()]
         for batch, named in zip(old, gone, strict=True):
             self._forget(batch)
-            _remove(self._checkpoint.runs / name for name in named.runs.difference(*live))
+            _remove(self._folder(self._checkpoint.runs), named.runs.difference(*live))
         self._batches += 1
         if self._batches % SWEEP_EVERY == 0:
             self._sweep()
@@ -96,7 +96,7 @@ class Cleaner:
         c, document = self._checkpoint, f"{batch:012d}.json"
         marks = published_mark(c, batch), begun_mark(c, batch)
         for path in (c.manifests / document, c.intents / document, *marks):
-            path.unlink(missing_ok=True)
+            c.storage.delete(path)
 
     def _sweep(self) -> None:
         """Remove what belongs to batches that are over and is named by no kept manifest."""
@@ -104,38 +104,33 @@ class Cleaner:
             return
         newest, oldest = max(self._kept), min(self._kept)
         for folder, live in self._folders():
-            over = (n for n in _files(folder) if n not in live and _task_batch(n) < newest)
-            _remove(folder / name for name in over)
-        for folder in (self._checkpoint.intents, self._checkpoint.published):
+            over = (n for n in folder.files() if n not in live and _task_batch(n) < newest)
+            _remove(folder, over)
+        for folder in map(self._folder, (self._checkpoint.intents, self._checkpoint.published)):
             # Of manifests that are gone, and of batches that never had one.
-            _remove(folder / name for name in _files(folder) if _batch(name) < oldest)
+            _remove(folder, (name for name in folder.files() if _batch(name) < oldest))
         for sink in self._sinks.values():
             sink.forget(oldest)
 
-    def _folders(self) -> Iterator[tuple[Path, set[str]]]:
+    def _folder(self, path: PurePath) -> Folder:
+        return Folder(self._checkpoint.storage, path)
+
+    def _folders(self) -> Iterator[tuple[Folder, set[str]]]:
         """The folders into which tasks write, and what of them the kept manifests name."""
-        kept = self._kept.values()
-        yield self._checkpoint.runs, {name for named in kept for name in named.runs}
-        staged = {name: sink.staged for name, sink in self._sinks.items()}
-        for folder in self._checkpoint.outputs.iterdir():
-            staged.setdefault(
-                folder.name, folder / "staged"
-            )  # of an output that the query no longer has
+        kept, outputs = self._kept.values(), self._checkpoint.outputs
+        yield self._folder(self._checkpoint.runs), {n for named in kept for n in named.runs}
+        staged = {name: Folder(sink.storage, sink.staged) for name, sink in self._sinks.items()}
+        for name in self._checkpoint.storage.list(outputs).folders:
+            # Also of outputs that the query no longer has.
+            staged.setdefault(name, self._folder(outputs / name / "staged"))
         for name, folder in staged.items():
-            if folder.is_dir():
-                yield folder, {f for named in kept for f in named.outputs.get(name, ())}
+            yield folder, {f for named in kept for f in named.outputs.get(name, ())}
 
-    def _is_left(self, path: Path, now: int) -> bool:
+    def _is_left(self, folder: Folder, name: str, now: int) -> bool:
         """Whether a file is of a driver that is gone, and so old that no task of it can still run."""
-        written = _TASK_FILE.match(path.name)
+        written = _TASK_FILE.match(name)
         mine = written is not None and int(written[2]) == self._checkpoint.epoch
-        return not mine and _is_old(path, now)
-
-
-def _files(folder: Path) -> list[str]:
-    """Names only: there may be thousands, and most of them stay."""
-    with os.scandir(folder) as entries:
-        return [e.name for e in entries if e.is_file()]
+        return not mine and _is_old(folder, name, now)
 
 
 def _task_batch(name: str) -> float:
@@ -150,14 +145,12 @@ def _batch(name: str) -> float:
     return int(written[1]) if written else float("inf")
 
 
-def _is_old(path: Path, now: int) -> bool:
-    try:
-        return now - path.stat().st_mtime_ns // 1_000 >= YOUNG_MICROS
-    except FileNotFoundError:
-        return False
+def _is_old(folder: Folder, name: str, now: int) -> bool:
+    known = folder.storage.status(folder.path / name)
+    return known is not None and now - known.changed >= YOUNG_MICROS
 
 
-def _remove(paths: Iterable[Path]) -> None:
-    for path in list(paths):
+def _remove(folder: Folder, names: Iterable[str]) -> None:
+    for name in list(names):
         failpoints.hit("gc.before")
-        path.unlink(missing_ok=True)
+        folder.storage.delete(folder.path / name)

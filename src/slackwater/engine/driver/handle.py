@@ -14,6 +14,7 @@ from slackwater.engine.driver.loop import Loop
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import request_flush
+from slackwater.engine.store.evidence import is_published
 from slackwater.errors import AnalysisError, ExecutionError
 
 if TYPE_CHECKING:
@@ -274,10 +275,11 @@ class StreamingQuery:
         started = monotonic()
         while self.isActive:
             last = manifests.last(self._checkpoint)
-            published = (
-                last is not None and (self._checkpoint.published / f"{last.batch:012d}").exists()
-            )
-            if last is not None and last.flushes >= number and published:
+            if (
+                last is not None
+                and last.flushes >= number
+                and is_published(self._checkpoint, last.batch)
+            ):
                 return
             if timeout is not None and monotonic() - started > timeout:
                 raise ExecutionError(

@@ -134,7 +134,7 @@ def worth_running(
 ) -> bool:
     """Whether anything can change: new input, a request, or bounds that follow the clock."""
     location = checkpoint.location
-    if (checkpoint.intents / f"{intent.batch:012d}.json").exists():
+    if intent.batch in manifests.intended(checkpoint):
         return True  # it was worth it once, and an intent that Spark commits must have a manifest
     now, before = (query.host.offsets(location, b) for b in (intent.batch, intent.batch - 1))
     if now is None or before is None or now[:-1] != before[:-1]:

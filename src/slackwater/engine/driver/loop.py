@@ -41,13 +41,14 @@ from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.evidence import (
     begun_mark,
+    is_published,
     lost_manifest,
     published_mark,
-    spark_committed,
+    set_mark,
 )
-from slackwater.engine.store.files import make_file, sync_dir
 from slackwater.engine.store.manifest import Intent, Manifest, OutputFile, Run
 from slackwater.engine.store.runs import regroup
+from slackwater.engine.store.spark_log import is_committed
 from slackwater.model.time import written
 from slackwater.semantics.bounds import END
 from slackwater.semantics.lateness import late_row_error
@@ -167,7 +168,7 @@ class Loop:
                 out["latencyMs"] = result.progress["durationMs"]["total"]
         self.last = result
         self.records = [*self.records[-99:], result.progress]
-        history.append(self.checkpoint.root, result.progress, rights=self.checkpoint.rights)
+        history.append(self.checkpoint, result.progress)
         self._cleaner.committed(result)
 
     def _check_last(self, base: Manifest | None) -> None:
@@ -199,7 +200,7 @@ class Loop:
             ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
             tables=base.tables if base is not None else {},
-            root=str(self.checkpoint.root.absolute()),
+            root=str(self.checkpoint.root),
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
             failpoints=os.environ.get(failpoints.ENV, ""),
@@ -303,16 +304,18 @@ class Loop:
 
     def _sync(self) -> None:
         """Make the names of what tasks wrote durable, before a manifest speaks of them."""
-        sync_dir(self.checkpoint.runs)
+        self.checkpoint.storage.sync(self.checkpoint.runs)
         for sink in self.query.sinks.values():
-            if sink.staged.is_dir():
-                sync_dir(sink.staged)
+            if sink.storage.exists(sink.staged):
+                sink.storage.sync(sink.staged)
 
     # ---- 4: publish ----
     def _publish(self, done: Manifest, *, again: bool = False) -> None:
         """``again``: an earlier try may have begun it, and the staged files have been lying on disk."""
-        mark = published_mark(self.checkpoint, done.batch)
-        if mark.exists() or (again and spark_committed(self.checkpoint, done.batch)):
+        checkpoint = self.checkpoint
+        if is_published(checkpoint, done.batch) or (
+            again and is_committed(checkpoint.location, done.batch)
+        ):
             return
         outputs = [
             (self.query.sinks[name], files)
@@ -324,13 +327,13 @@ class Loop:
                 sink.check(done.batch, files)
         if any(f.name for _, files in outputs for f in files):
             # Should the manifest get lost from here on, the batch must not be computed once more.
-            make_file(begun_mark(self.checkpoint, done.batch), self.checkpoint.rights)
-            sync_dir(self.checkpoint.published)
+            set_mark(checkpoint, begun_mark(checkpoint, done.batch))
+            checkpoint.storage.sync(checkpoint.published)
             failpoints.hit("publish.begun")
         for sink, files in outputs:
             sink.publish(done.batch, files)
         failpoints.hit("publish.after")
-        make_file(mark, self.checkpoint.rights)
+        set_mark(checkpoint, published_mark(checkpoint, done.batch))
         failpoints.hit("published.after")
         for sink, files in outputs:
             sink.clean(files)

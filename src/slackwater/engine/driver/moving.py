@@ -11,15 +11,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import checksum, lost_file, seal, sync_dir, unseal, write_replace
+from slackwater.engine.store.files import checksum, lost_file, seal, unseal
 from slackwater.engine.store.log_paths import log_files, moved_log, readable, strays
 from slackwater.engine.store.spark_log import identity
+from slackwater.engine.store.storage import renaming
 from slackwater.errors import CheckpointError
 
 FORMAT = 1
@@ -48,44 +49,45 @@ def take(checkpoint: Checkpoint, moves: Sequence[Move]) -> None:
     """Make the checkpoint speak of the new directories."""
     for move in moves:
         _check_pending(checkpoint, move)
-    folder = checkpoint.root / "moving.tmp"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(checkpoint.rights.folder)
+    storage, folder = checkpoint.storage, checkpoint.root / "moving.tmp"
+    storage.delete_folder(folder)
+    storage.make_folder(folder)
     staged = []
     for number, (path, data) in enumerate(_rewritten(checkpoint, moves)):
-        write_replace(folder / str(number), data, checkpoint.rights)
-        shutil.copymode(path, folder / str(number))
+        storage.write(folder / str(number), data)
+        shutil.copymode(path, folder / str(number))  # of a log, which Spark must be able to read
         staged.append(_Staged(str(path.relative_to(checkpoint.location)), checksum(data)))
     document = {
         "format": FORMAT, "moves": [asdict(m) for m in moves], "files": [asdict(s) for s in staged],
     }  # fmt: skip
-    write_replace(folder / _DESCRIPTION, seal(document, kind="move"), checkpoint.rights)
+    storage.write(folder / _DESCRIPTION, seal(document, kind="move"))
     failpoints.hit("move.staged")
-    os.rename(folder, checkpoint.root / "moving")
-    sync_dir(checkpoint.root)
+    renaming(storage).rename(folder, checkpoint.root / "moving")
+    storage.sync(checkpoint.root)
     failpoints.hit("move.begun")
     resume(checkpoint)
 
 
 def resume(checkpoint: Checkpoint) -> None:
     """Finish a move that an earlier start began; nothing if there is none."""
-    shutil.rmtree(checkpoint.root / "moving.tmp", ignore_errors=True)
-    folder = checkpoint.root / "moving"
-    if (folder / _DESCRIPTION).exists():
-        document = unseal(folder / _DESCRIPTION, what="move of a source directory", kind="move")
+    storage, folder = checkpoint.storage, checkpoint.root / "moving"
+    storage.delete_folder(checkpoint.root / "moving.tmp")
+    description = folder / _DESCRIPTION
+    if storage.exists(description):
+        document = unseal(storage, description, what="move of a source directory", kind="move")
         for number, item in enumerate(document["files"]):
             _put(checkpoint, folder / str(number), _Staged(**item))
-        for parent in {Path(item["path"]).parent for item in document["files"]}:
-            sync_dir(checkpoint.location / parent)
+        for parent in {PurePath(item["path"]).parent for item in document["files"]}:
+            storage.sync(checkpoint.location / parent)
         failpoints.hit("move.after")
         moves = [Move(**{**m, "inputs": tuple(m["inputs"])}) for m in document["moves"]]
         _describe(checkpoint, moves)
-        (folder / _DESCRIPTION).unlink()
-    elif folder.is_dir() and any(folder.iterdir()):
+        storage.delete(description)
+    elif any(storage.list(folder)):
         # The last step removes it when all other files have gone to their places.
         evidence = "files of a source directory that is being moved wait for it"
-        raise lost_file(folder / _DESCRIPTION, "move of a source directory,", evidence)
-    shutil.rmtree(folder, ignore_errors=True)
+        raise lost_file(description, "move of a source directory,", evidence)
+    storage.delete_folder(folder)
 
 
 def _describe(checkpoint: Checkpoint, moves: Sequence[Move]) -> None:
@@ -99,11 +101,11 @@ def _describe(checkpoint: Checkpoint, moves: Sequence[Move]) -> None:
     checkpoint.update_query({**stored, "directories": directories, "moved": earlier})
 
 
-def _put(checkpoint: Checkpoint, source: Path, item: _Staged) -> None:
+def _put(checkpoint: Checkpoint, source: PurePath, item: _Staged) -> None:
     """Put a rewritten file in its place, unless an earlier start did."""
-    target = checkpoint.location / item.path
-    path = source if source.exists() else target
-    if not path.exists() or checksum(path.read_bytes()) != item.crc:
+    storage, target = checkpoint.storage, checkpoint.location / item.path
+    path = source if storage.exists(source) else target
+    if not storage.exists(path) or checksum(storage.read(path)) != item.crc:
         raise CheckpointError(
             "DAMAGED_FILE",
             f"file '{path}' of a source directory that was moved is damaged or missing",
@@ -114,25 +116,26 @@ def _put(checkpoint: Checkpoint, source: Path, item: _Staged) -> None:
         return
     failpoints.hit("move.file")
     # Hadoop keeps a checksum beside a file, of the old text; without one it checks nothing.
-    (target.parent / f".{target.name}.crc").unlink(missing_ok=True)
-    os.replace(source, target)
+    storage.delete(target.parent / f".{target.name}.crc")
+    renaming(storage).rename(source, target)
 
 
-def _rewritten(checkpoint: Checkpoint, moves: Sequence[Move]) -> Iterator[tuple[Path, bytes]]:
+def _rewritten(checkpoint: Checkpoint, moves: Sequence[Move]) -> Iterator[tuple[PurePath, bytes]]:
     """Files of the checkpoint that speak of the old directories, with their new content."""
     for move in moves:
         for path in log_files(checkpoint.location / "sources" / str(move.number)):
             fresh = moved_log(path, move.old, move.new)
             if fresh is not None:
                 yield path, fresh.encode()
-    for path in sorted(checkpoint.intents.glob("[0-9]*.json")):
-        document = unseal(path, what="intent", kind="intent")
+    for name in sorted(checkpoint.numbered(checkpoint.intents, ".json")):
+        intent = checkpoint.intents / name
+        document = unseal(checkpoint.storage, intent, what="intent", kind="intent")
         files = {k: list(v) for k, v in document["files"].items()}
         for move in moves:
             for index in (str(i) for i in move.inputs if str(i) in files):
                 files[index] = [_moved_identity(f, move) for f in files[index]]
         if files != document["files"]:
-            yield path, seal({**document, "files": files}, kind="intent")
+            yield intent, seal({**document, "files": files}, kind="intent")
 
 
 def _moved_identity(found: list[Any], move: Move) -> list[Any]:
@@ -154,7 +157,7 @@ def _moved_path(path: str, move: Move) -> str:
 def _check_pending(checkpoint: Checkpoint, move: Move) -> None:
     """The files of a batch that will be repeated must be in the new directory, whole."""
     done = max(manifests.committed(checkpoint), default=-1)
-    pending = [b for b in (int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json")) if b > done]
+    pending = [b for b in manifests.intended(checkpoint) if b > done]
     for batch in pending:
         intent = manifests.read_intent(checkpoint, batch)
         for index in move.inputs:

@@ -37,7 +37,7 @@ def stored_stores(checkpoint: Checkpoint) -> dict[str, Record]:
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
     """The query's description; empty if the checkpoint is new."""
-    if not (checkpoint.root / "query.json").exists():
+    if not checkpoint.storage.exists(checkpoint.description_file):
         return {}
     return checkpoint.open_query({})
 

@@ -47,7 +47,7 @@ def check_state(checkpoint: Checkpoint, last: Manifest) -> None:
 def _check_run(checkpoint: Checkpoint, last: Manifest, run: Run) -> None:
     path = checkpoint.runs / run.name
     try:
-        size, crc = file_checksum(path)
+        size, crc = file_checksum(checkpoint.storage, path)
     except FileNotFoundError:
         reason = f"it is gone, and the manifest of batch {last.batch} names it"
         raise damaged(path, "state file", reason) from None

@@ -20,7 +20,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.manifest import Run
 from slackwater.kernels.buckets import bucket_range
-from slackwater.kernels.joins.bounded.blocks import LocalBlockStore
+from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.regroup import regrouped
 from slackwater.kernels.joins.bounded.step import Batch as Bounds
@@ -91,16 +91,15 @@ class BoundedJoinProgram(JoinProgram):
         finally:
             store.close()
 
-    def _store(self) -> LocalBlockStore:
+    def _store(self) -> FileBlockStore:
         batch = self.batch
         prefix = f"{batch.prefix(self.operator.id)}-g{self.context.group}"
-        return LocalBlockStore(
+        return FileBlockStore(
             batch.run_folder,
             name=lambda kind: f"{prefix}{kind[:1]}-{os.urandom(6).hex()}.arrow",
             before_run=lambda: failpoints.hit("task.run.before", batch.failpoints),
             after_run=lambda: failpoints.hit("task.run.after", batch.failpoints),
             before_block=lambda: failpoints.hit("disk.spill", batch.failpoints),
-            mode=batch.settings.rights.file,
         )
 
     def _written(self, done: Done) -> list[Run]:

@@ -90,5 +90,5 @@ class GroupRuns:
     def _written(self, part: str, rows: pa.Table, how: str = "") -> Run:
         batch = self.context.batch
         prefix = f"{batch.prefix(self.operator.id)}-g{self.context.group}{how}"
-        order, rights = self.program.parts[part].order, batch.settings.rights
-        return write_run(batch.run_folder, prefix, rows, order, batch.failpoints, part, rights)
+        order = self.program.parts[part].order
+        return write_run(batch.run_folder, prefix, rows, order, batch.failpoints, part)

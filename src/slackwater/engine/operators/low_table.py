@@ -141,8 +141,7 @@ class LowDelivery(Delivery):
             return None
         prefix = f"{self.batch.prefix(id)}-{self.task}"
         folder, fails = self.batch.run_folder, self.batch.failpoints
-        rights = self.batch.settings.rights
-        run = write_run(folder, prefix, state.entries, "_pane", fails, LOW, rights)
+        run = write_run(folder, prefix, state.entries, "_pane", fails, LOW)
         panes, counts = np.unique(ints(state.entries, "_pane"), return_counts=True)
         meta = TableMeta(
             self.task,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
+from pathlib import PurePath
 from typing import Any
 
 from slackwater.engine.plan.plan import Plan
-from slackwater.engine.store.files import OWNER, UMASK, Rights
+from slackwater.engine.store.local import OUTPUT, PRIVATE
 from slackwater.engine.store.manifest import Run
+from slackwater.engine.store.storage import Folder, Storage
 from slackwater.semantics.bounds import START
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.state import QualityState
@@ -19,17 +20,17 @@ from slackwater.semantics.quality.state import QualityState
 class Staging:
     """Where the tasks put an output's files: ``folder``, cut by the columns ``partition_by``.
 
-    ``rights`` are those of the files: a sink's own, or the checkpoint's.
+    ``storage`` holds them: a sink's own, or the checkpoint's.
     """
 
     folder: str
     partition_by: tuple[str, ...] = ()
-    rights: Rights = UMASK
+    storage: Storage = OUTPUT
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Knobs of a query that tasks need; none changes a result. ``rights`` are those of the checkpoint's files."""
+    """Knobs of a query that tasks need; none changes a result. ``storage`` holds the checkpoint."""
 
     memory: str = "1GB"
     compact_runs: int = 8
@@ -40,7 +41,7 @@ class Settings:
     low_table: int = 0
     low_flush: int = 0
     low_probe: bool = False
-    rights: Rights = OWNER
+    storage: Storage = PRIVATE
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class Batch:
     failpoints: str = ""
 
     @property
-    def run_folder(self) -> FilePath:
+    def run_folder(self) -> Folder:
         """Where state runs lie."""
-        return FilePath(self.root) / "runs"
+        return Folder(self.settings.storage, PurePath(self.root, "runs"))
 
     def bound(self, node: str, column: str) -> int:
         """The bound in force of a node's column."""

@@ -7,7 +7,7 @@ source and for results of an operator.
 from __future__ import annotations
 
 import os
-from pathlib import Path as FilePath
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,6 @@ from slackwater.engine.paths.steps import relation, renamed
 from slackwater.engine.paths.wire import Message, pack, routes
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.store import failpoints
-from slackwater.engine.store.files import file_checksum, make_file, make_folders
 from slackwater.engine.store.manifest import OutputFile
 from slackwater.kernels.buckets import buckets_of, group_of
 from slackwater.kernels.column_engine import connect, sql_to_arrow
@@ -120,27 +119,19 @@ class Delivery:
     def _write(self, staging: Staging, directory: str, table: pa.Table) -> OutputFile:
         failpoints.hit("task.output.before", self.batch.failpoints)
         name = f"{self.batch.prefix('part')}-{self.task}-{os.urandom(4).hex()}.parquet"
-        path = FilePath(staging.folder) / name
-        make_folders(path.parent, staging.rights)
-        make_file(path, staging.rights)
-        try:
-            with room_for("results", path.parent, table.nbytes):
-                failpoints.hit("disk.output", self.batch.failpoints)
-                pq.write_table(
-                    table,
-                    path,
-                    compression=self.batch.settings.compression,
-                    store_schema=False,
-                    dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
-                )
-                with open(path, "rb") as written:
-                    os.fsync(written.fileno())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        size, crc = file_checksum(path)
+        storage, folder = staging.storage, PurePath(staging.folder)
+        storage.make_folder(folder)
+        with room_for("results", folder, table.nbytes), storage.writer(folder / name) as out:
+            failpoints.hit("disk.output", self.batch.failpoints)
+            pq.write_table(
+                table,
+                out,
+                compression=self.batch.settings.compression,
+                store_schema=False,
+                dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
+            )
         failpoints.hit("task.output.after", self.batch.failpoints)
-        return OutputFile(name, table.num_rows, size, directory, crc)
+        return OutputFile(name, table.num_rows, out.size, directory, out.crc)
 
     def _output_fields(self, name: str) -> tuple[Field, ...]:
         return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)

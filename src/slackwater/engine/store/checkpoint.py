@@ -9,27 +9,17 @@ its driver knows: if the newest file is deleted and its number given once more, 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from slackwater.engine.store import failpoints
-from slackwater.engine.store.files import (
-    OWNER,
-    UMASK,
-    Rights,
-    checksum,
-    damaged,
-    lost_file,
-    make_folders,
-    seal,
-    unseal,
-    write_new,
-    write_replace,
-)
+from slackwater.engine.store.files import checksum, damaged, lost_file, seal, unseal
+from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.spark_log import has_offsets
+from slackwater.engine.store.storage import Lock, Locks, LockTaken, Storage
 from slackwater.errors import CheckpointError
 
 FORMAT = 1
@@ -39,61 +29,66 @@ KEEP_EPOCHS = 5
 class Checkpoint:
     """Paths below ``<checkpointLocation>/slackwater`` and the lock on them.
 
-    Spark keeps its own ``offsets``, ``commits`` and ``sources`` beside it. ``rights`` are those of files and
-    folders that are made.
+    Spark keeps its own ``offsets``, ``commits`` and ``sources`` beside it. ``storage`` holds all others.
     """
 
-    def __init__(self, location: str, rights: Rights = OWNER):
+    def __init__(self, location: str, storage: Storage = PRIVATE):
         # The JVM has a working directory of its own: a relative path would mean two places.
         self.location = Path(location).absolute()
-        self.root = self.location / "slackwater"
-        self.rights = rights
+        # Paths of ours are no more than names: what is done to files is done by the storage.
+        self.root: PurePath = self.location / "slackwater"
+        self.storage = storage
         self.epoch = -1
         self.verified = False
         """Whether this process has read all state that it starts from."""
         self.description: tuple[int, int] | None = None
         """Version and checksum of the query's description, once that is open."""
-        self._lock: int | None = None
+        self._lock: Lock | None = None
         self._word = os.urandom(8).hex()
 
     # ---- where things are ----
     @property
-    def intents(self) -> Path:
+    def intents(self) -> PurePath:
         """What each batch depends on, written before its job."""
         return self.root / "intents"
 
     @property
-    def manifests(self) -> Path:
+    def manifests(self) -> PurePath:
         """One file per committed batch."""
         return self.root / "manifests"
 
     @property
-    def runs(self) -> Path:
+    def runs(self) -> PurePath:
         """State files."""
         return self.root / "runs"
 
     @property
-    def outputs(self) -> Path:
+    def outputs(self) -> PurePath:
         """Output files of sinks that have no directory of their own."""
         return self.root / "outputs"
 
     @property
-    def published(self) -> Path:
+    def published(self) -> PurePath:
         """Marks of batches whose outputs are in place."""
         return self.root / "published"
 
     @property
-    def control(self) -> Path:
+    def control(self) -> PurePath:
         """Requests to a running query, such as flush."""
         return self.root / "control"
 
     @property
-    def epochs(self) -> Path:
+    def epochs(self) -> PurePath:
         """One file per start."""
         return self.root / "epochs"
 
     @property
-    def folders(self) -> tuple[Path, ...]:
+    def description_file(self) -> PurePath:
+        """What was asked."""
+        return self.root / "query.json"
+
+    @property
+    def folders(self) -> tuple[PurePath, ...]:
         """All of them, the one that holds the others first."""
         return (
             self.root, self.intents, self.manifests, self.runs, self.outputs,
@@ -103,24 +98,20 @@ class Checkpoint:
     # ---- lock and epoch ----
     def acquire(self) -> None:
         """Take the lock and a new epoch, or say who seems to hold it."""
-        make_folders(self.location.parent, UMASK)
+        self.storage.make_folder(self.location.parent, outside=True)
         for folder in self.folders:
-            make_folders(folder, self.rights)
-        fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, self.rights.file)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
-            os.close(fd)
-            raise CheckpointError(
-                "CHECKPOINT_IN_USE",
-                f"checkpoint '{self.location}' is in use by {holder}",
-                hint="stop the other query, or give this one a checkpointLocation of its own",
-                location=self.location,
-            ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
-        self._lock = fd
+            self.storage.make_folder(folder)
+        # Without a lock the epoch alone keeps drivers apart: the older one notices when it commits.
+        if isinstance(self.storage, Locks):
+            try:
+                self._lock = self.storage.lock(self.root / "lock", f"process {os.getpid()}")
+            except LockTaken as holder:
+                raise CheckpointError(
+                    "CHECKPOINT_IN_USE",
+                    f"checkpoint '{self.location}' is in use by {holder}",
+                    hint="stop the other query, or give this one a checkpointLocation of its own",
+                    location=self.location,
+                ) from None
         failpoints.hit("lock.taken")
         try:
             self._take_epoch()
@@ -131,34 +122,40 @@ class Checkpoint:
     def _take_epoch(self) -> None:
         epoch = max(self._highest_epoch(), self._known_epoch()) + 1
         data = f"{os.getpid()} {self._word}".encode()
-        write_new(self._epoch_file(epoch), data, self.rights)
+        self.storage.write_new(self._epoch_file(epoch), data)
         self.epoch = epoch
         failpoints.hit("epoch.written")
-        for path in self.epochs.iterdir():
+        for name in self.storage.list(self.epochs).files:
             # The highest counts; a few more are kept for whoever wants to see how often a query was started.
-            if path.name.isdigit() and int(path.name) <= epoch - KEEP_EPOCHS:
-                path.unlink(missing_ok=True)
+            if name.isdigit() and int(name) <= epoch - KEEP_EPOCHS:
+                self.storage.delete(self.epochs / name)
 
-    def _epoch_file(self, epoch: int) -> Path:
+    def _epoch_file(self, epoch: int) -> PurePath:
         return self.epochs / f"{epoch:08d}"
 
     def _known_epoch(self) -> int:
         """The highest epoch that batches know: the file of the newest may be gone."""
         known = [0]
         for folder, kind in ((self.manifests, "manifest"), (self.intents, "intent")):
-            newest = max(folder.glob("[0-9]*.json"), default=None)
+            newest = max(self.numbered(folder, ".json"), default=None)
             # A damaged file is named by whoever needs what it holds.
             with contextlib.suppress(CheckpointError, TypeError, ValueError):
                 if newest is not None:
-                    known.append(int(unseal(newest, what=kind, kind=kind).get("epoch", 0)))
+                    document = unseal(self.storage, folder / newest, what=kind, kind=kind)
+                    known.append(int(document.get("epoch", 0)))
         return max(known)
+
+    def numbered(self, folder: PurePath, suffix: str = "") -> list[str]:
+        """Names of the files in one of the folders that begin with the number of a batch."""
+        names = self.storage.list(folder).files
+        return [n for n in names if n[0].isdigit() and n.endswith(suffix)]
 
     def handed_over(self) -> Checkpoint:
         """The same checkpoint for another start in this process: with the lock, and a new epoch.
 
         Whoever still commits through this object is refused.
         """
-        taken = Checkpoint(str(self.location), self.rights)
+        taken = Checkpoint(str(self.location), self.storage)
         taken.verified = self.verified
         taken._lock, self._lock = self._lock, None
         taken._take_epoch()
@@ -167,12 +164,12 @@ class Checkpoint:
     def release(self) -> None:
         """Give the lock back."""
         if self._lock is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def _highest_epoch(self) -> int:
-        return max((int(p.name) for p in self.epochs.iterdir() if p.name.isdigit()), default=0)
+        names = self.storage.list(self.epochs).files
+        return max((int(n) for n in names if n.isdigit()), default=0)
 
     def check_epoch(self) -> None:
         """Refuse to go on when a later start has taken this checkpoint over."""
@@ -180,7 +177,7 @@ class Checkpoint:
         path = self._epoch_file(self.epoch)
         if newest < self.epoch:
             raise lost_file(path, "epoch", "this driver wrote it when it started")
-        if newest != self.epoch or path.read_text().partition(" ")[2] != self._word:
+        if newest != self.epoch or not self._is_mine(path):
             raise CheckpointError(
                 "STALE_EPOCH",
                 f"this driver started as number {self.epoch} on the checkpoint, "
@@ -189,15 +186,18 @@ class Checkpoint:
                 location=self.location,
             )
 
+    def _is_mine(self, path: PurePath) -> bool:
+        return self.storage.read(path).decode().partition(" ")[2] == self._word
+
     # ---- the query it belongs to ----
     def open_query(self, description: dict[str, Any]) -> dict[str, Any]:
         """The stored description of the query; a new checkpoint stores the given one."""
-        path = self.root / "query.json"
-        if path.exists():
-            stored = unseal(path, what="query description", kind="query")
+        path = self.description_file
+        if self.storage.exists(path):
+            stored = unseal(self.storage, path, what="query description", kind="query")
             if "id" not in stored:
                 raise damaged(path, "query description", "it describes no query")
-            self.description = _version(path, stored)
+            self.description = self._version(path, stored)
             if stored.get("format") != FORMAT:
                 raise CheckpointError(
                     "UNKNOWN_FORMAT",
@@ -206,9 +206,9 @@ class Checkpoint:
                     location=self.location,
                 )
             return stored
-        if any(any(f.glob("[0-9]*")) for f in (self.manifests, self.intents, self.published)):
+        if any(map(self.numbered, (self.manifests, self.intents, self.published))):
             raise lost_file(path, "query description", "the checkpoint has batches of a query")
-        if any(self.location.glob("offsets/[0-9]*")):
+        if has_offsets(self.location):
             raise CheckpointError(
                 "FOREIGN_CHECKPOINT",
                 f"'{self.location}' is a checkpoint of Spark, not of Slackwater: "
@@ -226,9 +226,13 @@ class Checkpoint:
         self._write_description({**stored, "version": stored.get("version", 0) + 1})
 
     def _write_description(self, stored: dict[str, Any]) -> None:
-        path = self.root / "query.json"
-        write_replace(path, seal(stored, kind="query"), self.rights)
-        self.description = _version(path, stored)
+        path = self.description_file
+        self.storage.write(path, seal(stored, kind="query"))
+        self.description = self._version(path, stored)
+
+    def _version(self, path: PurePath, stored: Mapping[str, Any]) -> tuple[int, int]:
+        """Version (0: none was counted yet) and checksum of a description that is on disk."""
+        return int(stored.get("version", 0)), checksum(self.storage.read(path))
 
     def check_description(self, query: str, known: Sequence[int]) -> None:
         """Refuse a description that is older than the one the newest manifest was written under, or another's.
@@ -236,7 +240,7 @@ class Checkpoint:
         ``query`` and ``known`` are what the manifest says of it: the query's id, and version with checksum. Both are
         empty in manifests of older versions.
         """
-        path = self.root / "query.json"
+        path = self.description_file
         stored = self.open_query({})
         if query and query != stored["id"]:
             raise damaged(path, "query description", f"it is that of another query than {query}")
@@ -248,8 +252,3 @@ class Checkpoint:
             raise damaged(path, "query description", reason)
         if version == written and list(self.description) != list(known):
             raise damaged(path, "query description", f"version {version} had another content")
-
-
-def _version(path: Path, stored: Mapping[str, Any]) -> tuple[int, int]:
-    """Version (0: none was counted yet) and checksum of a description that is on disk."""
-    return int(stored.get("version", 0)), checksum(path.read_bytes())

@@ -8,11 +8,9 @@ that of the manifest it starts from. A request whose file is lost before an inte
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import write_new
 from slackwater.engine.store.manifest import Manifest
 
 _FLUSH = "flush-"
@@ -30,10 +28,10 @@ class FlushRequest:
         return f"{_FLUSH}{self.number:06d}"
 
     @classmethod
-    def of(cls, file: Path) -> FlushRequest | None:
-        """What a file asks; None of a file that is no such request."""
-        number = file.name.removeprefix(_FLUSH)
-        is_one = file.name.startswith(_FLUSH) and number.isdecimal()
+    def of(cls, name: str) -> FlushRequest | None:
+        """What a file of this name asks; None of a file that is no such request."""
+        number = name.removeprefix(_FLUSH)
+        is_one = name.startswith(_FLUSH) and number.isdecimal()
         return cls(int(number)) if is_one else None
 
 
@@ -43,7 +41,7 @@ def request_flush(checkpoint: Checkpoint, above: int = 0) -> int:
     while True:
         try:
             # Never replaces: whoever else asks at this moment gets a number of their own.
-            write_new(checkpoint.control / FlushRequest(number).name, b"", checkpoint.rights)
+            checkpoint.storage.write_new(checkpoint.control / FlushRequest(number).name, b"")
             return number
         except FileExistsError:
             number += 1
@@ -56,15 +54,15 @@ def requested_flushes(checkpoint: Checkpoint, base: Manifest | None) -> int:
 
 def remove_done(checkpoint: Checkpoint, done: Manifest) -> None:
     """Remove the requests that the newest manifest has done."""
-    for file, request in _requests(checkpoint):
+    for name, request in _requests(checkpoint):
         if request.number <= done.flushes:
-            file.unlink(missing_ok=True)
+            checkpoint.storage.delete(checkpoint.control / name)
 
 
-def _requests(checkpoint: Checkpoint) -> list[tuple[Path, FlushRequest]]:
-    """What each file asks."""
-    asked = [(file, FlushRequest.of(file)) for file in checkpoint.control.glob(f"{_FLUSH}*")]
-    return [(file, request) for file, request in asked if request is not None]
+def _requests(checkpoint: Checkpoint) -> list[tuple[str, FlushRequest]]:
+    """What each file asks, by its name."""
+    asked = [(n, FlushRequest.of(n)) for n in checkpoint.storage.list(checkpoint.control).files]
+    return [(name, request) for name, request in asked if request is not None]
 
 
 def _newest_request(checkpoint: Checkpoint) -> int:

@@ -9,25 +9,38 @@ below it clean-up removes manifest, intent and marks one by one.
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import lost_file
 from slackwater.engine.store.manifest import Manifest
+from slackwater.engine.store.spark_log import is_committed
 from slackwater.errors import CheckpointError
+from slackwater.kernels.room import room_for
 
 BEGUN = ".begun"
 
 
-def published_mark(checkpoint: Checkpoint, batch: int) -> Path:
+def published_mark(checkpoint: Checkpoint, batch: int) -> PurePath:
     """There when all outputs of a batch are in place."""
     return checkpoint.published / f"{batch:012d}"
 
 
-def begun_mark(checkpoint: Checkpoint, batch: int) -> Path:
+def begun_mark(checkpoint: Checkpoint, batch: int) -> PurePath:
     """There before the first output of a batch is."""
     return checkpoint.published / f"{batch:012d}{BEGUN}"
+
+
+def is_published(checkpoint: Checkpoint, batch: int) -> bool:
+    """Whether all outputs of a batch are in place."""
+    return checkpoint.storage.exists(published_mark(checkpoint, batch))
+
+
+def set_mark(checkpoint: Checkpoint, mark: PurePath) -> None:
+    """Make a mark: that it is there is all that it says."""
+    with room_for(f"file '{mark.name}'", mark.parent, 0):
+        checkpoint.storage.append(mark, b"")
 
 
 def check_newest(checkpoint: Checkpoint, last: Manifest | None) -> None:
@@ -49,22 +62,16 @@ def lost_manifest(checkpoint: Checkpoint, batch: int, evidence: str) -> Checkpoi
     return lost_file(path, f"the manifest of batch {batch},", evidence)
 
 
-def spark_committed(checkpoint: Checkpoint, batch: int) -> bool:
-    """Whether Spark has seen a batch end."""
-    return (checkpoint.location / "commits" / str(batch)).exists()
-
-
 def _happened(checkpoint: Checkpoint) -> list[tuple[int, str]]:
     """Batches that something proves, newest first, each with what does."""
     proofs: list[tuple[int, str]] = []
-    for path in checkpoint.published.iterdir():
-        name = path.name.removesuffix(BEGUN)
+    for mark in checkpoint.storage.list(checkpoint.published).files:
+        name = mark.removesuffix(BEGUN)
         if name.isdigit():
-            begun = path.name != name
-            text = "began to publish it" if begun else "published it"
-            proofs.append((int(name), f"'published/{path.name}' says that a driver {text}"))
+            text = "published it" if mark == name else "began to publish it"
+            proofs.append((int(name), f"'published/{mark}' says that a driver {text}"))
     for batch in manifests.intended(checkpoint):
-        if spark_committed(checkpoint, batch):
+        if is_committed(checkpoint.location, batch):
             text = f"'intents/{batch:012d}.json' and Spark's 'commits/{batch}' say that it was done"
             proofs.append((batch, text))
     return sorted(proofs, reverse=True)

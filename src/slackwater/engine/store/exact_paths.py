@@ -9,14 +9,14 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 
 from slackwater.errors import AnalysisError, ExecutionError, SetupError
 
 _PATTERN = frozenset("{}[]*?\\")
 
 
-def is_pattern(path: str | Path) -> bool:
+def is_pattern(path: str | PurePath) -> bool:
     """Whether Spark would take a path for a pattern.
 
     >>> is_pattern("/in/a b%20#'é.parquet"), is_pattern("/in[1]/a.parquet")
@@ -25,7 +25,7 @@ def is_pattern(path: str | Path) -> bool:
     return not _PATTERN.isdisjoint(str(path))
 
 
-def spark_path(path: str | Path) -> str:
+def spark_path(path: str | PurePath) -> str:
     r"""The text that means exactly this path where Spark expects a pattern.
 
     >>> print(spark_path("/in[1]/a*.parquet"))

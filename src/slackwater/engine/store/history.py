@@ -7,13 +7,13 @@ depends on it: a line that cannot be written is lost, and a torn or damaged line
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
+from contextlib import closing
+from pathlib import Path, PurePath
 from typing import Any
 
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import OWNER, Rights, make_file
+from slackwater.engine.store.storage import Renames, Storage
 from slackwater.errors import CheckpointError
 
 NAME, OLDER = "progress.jsonl", "progress.old.jsonl"
@@ -21,24 +21,21 @@ MAX_BYTES = 32 * 1024 * 1024
 """About 20,000 batches. A full log becomes the older one, so at most twice this is on disk."""
 
 
-def append(
-    root: Path, record: dict[str, Any], *, max_bytes: int = MAX_BYTES, rights: Rights = OWNER
-) -> bool:
-    """Add a batch's record to the log below ``root``; False if that failed. Never raises.
+def append(checkpoint: Checkpoint, record: dict[str, Any], *, max_bytes: int = MAX_BYTES) -> bool:
+    """Add a batch's record to the log; False if that failed. Never raises.
 
     Not synced to disk: losing the last lines in a crash is cheaper than a sync in every batch.
     """
-    path = root / NAME
+    storage, path = checkpoint.storage, checkpoint.root / NAME
     try:
         line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-        make_file(path, rights)
-        with open(path, "ab+") as out:
-            size = out.tell()
-            if size and _last_byte(out, size) != b"\n":
-                line = b"\n" + line  # the line before was torn
-            out.write(line)
-        if size + len(line) > max_bytes:
-            os.replace(path, root / OLDER)
+        known = storage.status(path)
+        size = 0 if known is None else known.size
+        if size and _last_byte(storage, path, size) != b"\n":
+            line = b"\n" + line  # the line before was torn
+        storage.append(path, line)
+        if size + len(line) > max_bytes and isinstance(storage, Renames):
+            storage.rename(path, checkpoint.root / OLDER)
         return True
     except (OSError, TypeError, ValueError):
         return False
@@ -47,7 +44,8 @@ def append(
 def read(location: str | Path) -> list[dict[str, Any]]:
     """The records of a checkpoint, by rising batch id; what the log misses comes from manifests."""
     checkpoint = Checkpoint(str(location))
-    if not (checkpoint.root / "query.json").exists() and not (checkpoint.root / NAME).exists():
+    storage, log = checkpoint.storage, checkpoint.root / NAME
+    if not storage.exists(checkpoint.description_file) and not storage.exists(log):
         raise CheckpointError(
             "NO_CHECKPOINT",
             f"'{location}' is not the checkpoint of a Slackwater query",
@@ -63,15 +61,15 @@ def read(location: str | Path) -> list[dict[str, Any]]:
         if done is not None and done.progress:
             records[batch] = done.progress
     for name in (OLDER, NAME):
-        for record in _lines(checkpoint.root / name):
+        for record in _lines(storage, checkpoint.root / name):
             records[record["batchId"]] = record
     return [records[batch] for batch in sorted(records)]
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(storage: Storage, path: PurePath) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     try:
-        data = path.read_bytes()
+        data = storage.read(path)
     except FileNotFoundError:
         return records
     for line in data.splitlines():
@@ -84,7 +82,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _last_byte(file: Any, size: int) -> bytes:
-    file.seek(size - 1)
-    byte: bytes = file.read(1)
-    return byte
+def _last_byte(storage: Storage, path: PurePath, size: int) -> bytes:
+    with closing(storage.reader(path)) as file:
+        return file.read(size - 1, 1)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import damaged, seal, unseal, write_new, write_replace
+from slackwater.engine.store.files import damaged, seal, unseal
 from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.errors import CheckpointError
 from slackwater.model.plain import plain
@@ -178,15 +178,12 @@ def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
     data = seal({"format": FORMAT, **plain(intent)}, kind="intent")
-    write_replace(path, data, checkpoint.rights)
+    checkpoint.storage.write(path, data)
 
 
 def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
     """The intent an earlier try of this batch left, or None."""
-    path = checkpoint.intents / f"{batch:012d}.json"
-    if not path.exists():
-        return None
-    return _of_batch(path, "intent", batch, _intent)
+    return _of_batch(checkpoint, checkpoint.intents, "intent", batch, _intent)
 
 
 def _intent(document: dict[str, Any]) -> Intent:
@@ -196,9 +193,20 @@ def _intent(document: dict[str, Any]) -> Intent:
     return Intent(**document)
 
 
-def _of_batch(path: Path, kind: str, batch: int, made: Callable[[dict[str, Any]], T]) -> T:
-    """What a sealed file says of its batch. A file that was written for another batch, or as another kind, is refused."""
-    document = unseal(path, what=kind, kind=kind)
+def _of_batch(
+    checkpoint: Checkpoint,
+    folder: PurePath,
+    kind: str,
+    batch: int,
+    made: Callable[[dict[str, Any]], T],
+) -> T | None:
+    """What a sealed file says of its batch; None if there is none. One that was written for another batch, or as another
+    kind, is refused.
+    """
+    path = folder / f"{batch:012d}.json"
+    if not checkpoint.storage.exists(path):
+        return None
+    document = unseal(checkpoint.storage, path, what=kind, kind=kind)
     if document.get("batch") != batch:
         raise damaged(path, kind, f"it was written for batch {document.get('batch')}")
     try:
@@ -209,7 +217,7 @@ def _of_batch(path: Path, kind: str, batch: int, made: Callable[[dict[str, Any]]
 
 def intended(checkpoint: Checkpoint) -> list[int]:
     """Ids of all batches with an intent, rising."""
-    return sorted(int(p.stem) for p in checkpoint.intents.glob("[0-9]*.json"))
+    return _batches(checkpoint, checkpoint.intents)
 
 
 def newest_intent(checkpoint: Checkpoint) -> Intent | None:
@@ -225,7 +233,7 @@ def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
     failpoints.hit("manifest.before")
     try:
         path = checkpoint.manifests / f"{manifest.batch:012d}.json"
-        write_new(path, data, checkpoint.rights)
+        checkpoint.storage.write_new(path, data)
     except FileExistsError:
         raise CheckpointError(
             "BATCH_ALREADY_COMMITTED",
@@ -238,15 +246,16 @@ def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
 
 def read(checkpoint: Checkpoint, batch: int) -> Manifest | None:
     """The manifest of a batch, or None."""
-    path = checkpoint.manifests / f"{batch:012d}.json"
-    if not path.exists():
-        return None
-    return _of_batch(path, "manifest", batch, Manifest.from_json)
+    return _of_batch(checkpoint, checkpoint.manifests, "manifest", batch, Manifest.from_json)
 
 
 def committed(checkpoint: Checkpoint) -> list[int]:
     """Ids of all batches with a manifest, rising."""
-    return sorted(int(p.stem) for p in checkpoint.manifests.glob("[0-9]*.json"))
+    return _batches(checkpoint, checkpoint.manifests)
+
+
+def _batches(checkpoint: Checkpoint, folder: PurePath) -> list[int]:
+    return sorted(int(n.removesuffix(".json")) for n in checkpoint.numbered(folder, ".json"))
 
 
 def last(checkpoint: Checkpoint, before: int | None = None) -> Manifest | None:

@@ -10,17 +10,18 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.store import failpoints
-from slackwater.engine.store.files import OWNER, Rights, checksum, write_synced
+from slackwater.engine.store.files import checksum
 from slackwater.engine.store.manifest import PREFIXED_NAMES, Run
+from slackwater.engine.store.storage import Folder
 from slackwater.errors import CheckpointError
 from slackwater.kernels.buckets import bucket_range, buckets_of
+from slackwater.kernels.room import room_for
 from slackwater.model.names import alone, is_ours
 
 CACHE_BYTES = 256 << 20
@@ -30,13 +31,12 @@ _cached_bytes = 0
 
 
 def write_run(
-    folder: Path,
+    folder: Folder,
     prefix: str,
     table: pa.Table,
     order: str,
     setting: str | None = None,
     part: str = "",
-    rights: Rights = OWNER,
 ) -> Run:
     """Write the rows of ``table`` (sorted here by bucket) as one run; ``order`` is its pane/time column."""
     failpoints.hit("task.run.before", setting)
@@ -48,28 +48,29 @@ def write_run(
         writer.write_table(table)
     data = sink.getvalue()
     name = f"{prefix}-{os.urandom(6).hex()}.arrow"
-    path = folder / name
-    write_synced(path, data, rights, "disk.run", setting)
+    with room_for(f"file '{name}'", folder.path, data.size), folder.writer(name) as out:
+        failpoints.hit("disk.run", setting)
+        out.write(data)
     extremes = pc.min_max(table[order])
     buckets = buckets_of(table)
     run = Run(
         name,
         table.num_rows,
         data.size,
-        checksum(data),
+        out.crc,
         extremes["min"].as_py(),
         extremes["max"].as_py(),
         (buckets[0].as_py(), buckets[-1].as_py() + 1),
         part,
     )
-    _remember(str(path), table)
+    _remember(str(folder.path / name), table)
     failpoints.hit("task.run.after", setting)
     return run
 
 
-def read_run(folder: Path, run: Run, buckets: tuple[int, int], schema: pa.Schema) -> pa.Table:
+def read_run(folder: Folder, run: Run, buckets: tuple[int, int], schema: pa.Schema) -> pa.Table:
     """The rows of a run that lie in the half-open range of buckets, under the names of ``schema``."""
-    table = _named(_load(folder / run.name, run), run, schema)
+    table = _named(_load(folder, run), run, schema)
     first, end = max(run.buckets[0], buckets[0]), min(run.buckets[1], buckets[1])
     column = buckets_of(table).to_numpy()
     low, high = np.searchsorted(column, first), np.searchsorted(column, end)
@@ -77,7 +78,7 @@ def read_run(folder: Path, run: Run, buckets: tuple[int, int], schema: pa.Schema
 
 
 def read_runs(
-    folder: Path, runs: Sequence[Run], buckets: tuple[int, int], schema: pa.Schema
+    folder: Folder, runs: Sequence[Run], buckets: tuple[int, int], schema: pa.Schema
 ) -> pa.Table:
     """All rows of several runs in the range of buckets."""
     tables = [read_run(folder, r, buckets, schema) for r in runs]
@@ -148,22 +149,22 @@ def reaches(run: Run, first: int) -> bool:
     return run.high >= first
 
 
-def _load(path: Path, run: Run) -> pa.Table:
-    key = str(path)
+def _load(folder: Folder, run: Run) -> pa.Table:
+    key = str(folder.path / run.name)
     if key in _cache:
         _cache.move_to_end(key)
         return _cache[key]
     try:
-        data = path.read_bytes()
+        data = folder.read(run.name)
     except FileNotFoundError:
         data = b""
     if len(data) != run.bytes or checksum(data) != run.crc:
         raise CheckpointError(
             "DAMAGED_FILE",
-            f"state file '{path.name}' is damaged: {len(data)} bytes where {run.bytes} were written, "
+            f"state file '{run.name}' is damaged: {len(data)} bytes where {run.bytes} were written, "
             "or another checksum",
             hint="restore the checkpoint from a backup, or start with a new checkpointLocation",
-            path=path.name,
+            path=run.name,
         )
     table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
     _remember(key, table)

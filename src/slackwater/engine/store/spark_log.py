@@ -35,6 +35,16 @@ def offsets(location: Path, batch: int) -> list[Any] | None:
         raise damaged(path, "Spark's offsets,", f"a line is no offset ({error})") from error
 
 
+def has_offsets(location: Path) -> bool:
+    """Whether a query of Spark's has run on a checkpoint."""
+    return any(location.glob("offsets/[0-9]*"))
+
+
+def is_committed(location: Path, batch: int) -> bool:
+    """Whether Spark has seen a batch end."""
+    return (location / "commits" / str(batch)).exists()
+
+
 def new_files(location: Path, source: int, batch: int) -> list[str]:
     """Paths of the files that source number ``source`` has in a batch, each once."""
     end = _log_offset(offsets(location, batch), source)

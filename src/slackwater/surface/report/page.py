@@ -14,7 +14,9 @@ from markupsafe import Markup
 
 import slackwater
 from slackwater.engine.store import history
-from slackwater.engine.store.files import UMASK, unseal, write_replace
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.files import unseal
+from slackwater.engine.store.local import OUTPUT
 from slackwater.errors import CheckpointError
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
@@ -35,8 +37,8 @@ class Chart:
 
 def write_report(location: str | Path, target: Path, *, title: str | None = None) -> None:
     """Write the report of a checkpoint to a file."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_replace(target, render_report(location, title=title).encode(), UMASK)
+    OUTPUT.make_folder(target.parent)
+    OUTPUT.write(target, render_report(location, title=title).encode())
 
 
 def render_report(location: str | Path, *, title: str | None = None) -> str:
@@ -73,7 +75,8 @@ def render_report(location: str | Path, *, title: str | None = None) -> str:
 def _query(location: Path) -> dict[str, Any]:
     """The stored description of the query; the report does without it if it is not there."""
     try:
-        return unseal(location / "slackwater" / "query.json", what="query description")
+        checkpoint = Checkpoint(str(location))
+        return unseal(checkpoint.storage, checkpoint.description_file, what="query description")
     except (OSError, CheckpointError):
         return {}
 

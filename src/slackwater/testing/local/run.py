@@ -118,7 +118,7 @@ class LocalRun:
 
     def start(self, groups: int = 2) -> None:
         """Start as a new process would, from what the checkpoint holds."""
-        self.checkpoint = Checkpoint(str(self.folder / "checkpoint"), self.settings.rights)
+        self.checkpoint = Checkpoint(str(self.folder / "checkpoint"), self.settings.storage)
         try:
             self.checkpoint.acquire()
             last = recovered(self.checkpoint, self.host)

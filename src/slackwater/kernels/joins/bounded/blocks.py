@@ -7,20 +7,19 @@ written. What is read and how often the disk head would have to move is counted.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from slackwater.errors import CheckpointError
+from slackwater.kernels.files import Files, Reader, Writer
 from slackwater.kernels.room import room_for
 
-__all__ = ["BlockStore", "Counts", "LocalBlockStore", "Located", "RunFile"]
+__all__ = ["BlockStore", "Counts", "FileBlockStore", "Located", "RunFile"]
 
 _MAGIC = 8  # "ARROW1" and padding
 
@@ -79,7 +78,7 @@ class BlockStore(Protocol):
 @dataclass
 class _OpenRun:
     name: str
-    file: IO[bytes]
+    file: Writer
     writer: pa.RecordBatchFileWriter
     schema: pa.Schema
     sink: _Summing
@@ -87,33 +86,30 @@ class _OpenRun:
 
 
 @dataclass
-class LocalBlockStore:
+class FileBlockStore:
     """Runs as files of a folder.
 
     Parameters
     ----------
-    folder
-        Where the files are.
+    files
+        The folder. A block may be read before its file is closed.
     name
         Gives a file name for a new run of a kind, never the same twice.
     before_run, after_run
         Called around the closing of each run, e.g. for failpoints.
     before_block
         Called before each block is written.
-    mode
-        The mode of new files.
     """
 
-    folder: Path
+    files: Files
     name: Callable[[str], str] = field(default=lambda kind: f"{kind}-{os.urandom(6).hex()}.arrow")
     before_run: Callable[[], None] = field(default=lambda: None)
     after_run: Callable[[], None] = field(default=lambda: None)
     before_block: Callable[[], None] = field(default=lambda: None)
-    mode: int = 0o600
     counts: Counts = field(default_factory=Counts)
     _open: dict[str, _OpenRun] = field(default_factory=dict)
     _finished: list[RunFile] = field(default_factory=list)
-    _reading: tuple[str, IO[bytes]] | None = None
+    _reading: tuple[str, Reader] | None = None
     _head: tuple[str, int] = ("", -1)
 
     def append(self, kind: str, table: pa.Table) -> Located:
@@ -123,17 +119,17 @@ class LocalBlockStore:
             self._close(kind)
             run = None
         if run is None:
-            with room_for("rows that a join keeps", self.folder, table.nbytes):
+            with room_for("rows that a join keeps", self.files.path, table.nbytes):
                 run = self._begin(kind, table.schema)
         batch = _as_batch(table)
         # The writer puts magic bytes and schema in front of the first block.
-        offset = run.sink.size or _MAGIC + run.schema.serialize().size
+        offset = run.file.size or _MAGIC + run.schema.serialize().size
         run.sink.part_from = offset
-        with room_for("rows that a join keeps", self.folder, table.nbytes):
+        with room_for("rows that a join keeps", self.files.path, table.nbytes):
             self.before_block()
             run.writer.write_batch(batch)
             run.file.flush()
-        length = run.sink.size - offset
+        length = run.file.size - offset
         run.rows += table.num_rows
         self.counts.writes += 1
         self.counts.written_bytes += length
@@ -164,10 +160,7 @@ class LocalBlockStore:
     def close(self) -> None:
         """Let go of all files; runs that are not finished are worth nothing, and removed."""
         for run in self._open.values():
-            # A full disk fails again here, and must not hide the error that came first.
-            with contextlib.suppress(OSError):
-                run.file.close()
-            (self.folder / run.name).unlink(missing_ok=True)
+            run.file.abandon()
         self._open.clear()
         self._stop_reading()
 
@@ -179,9 +172,7 @@ class LocalBlockStore:
 
     def _begin(self, kind: str, schema: pa.Schema) -> _OpenRun:
         name = self.name(kind)
-        file = open(  # noqa: SIM115 (closed when the run is)
-            self.folder / name, "xb", opener=lambda path, flags: os.open(path, flags, self.mode)
-        )
+        file = self.files.writer(name)
         sink = _Summing(file)
         writer = pa.ipc.new_file(pa.PythonFile(sink, "w"), schema)
         run = _OpenRun(name, file, writer, schema, sink)
@@ -191,30 +182,21 @@ class LocalBlockStore:
     def _close(self, kind: str) -> None:
         run = self._open.pop(kind)
         self.before_run()
-        with room_for("rows that a join keeps", self.folder, run.sink.size):
+        with room_for("rows that a join keeps", self.files.path, run.file.size):
             run.writer.close()
-            run.file.flush()
-            os.fsync(run.file.fileno())
             run.file.close()
-        self._finished.append(RunFile(run.name, run.rows, run.sink.size, run.sink.crc))
+        self._finished.append(RunFile(run.name, run.rows, run.file.size, run.file.crc))
         self.after_run()
 
     def _bytes(self, at: Located) -> bytes:
         if self._reading is None or self._reading[0] != at.run:
             self._stop_reading()
             try:
-                # Unbuffered: reading ahead would fetch more than is counted.
-                file = open(self.folder / at.run, "rb", buffering=0)  # noqa: SIM115
-                self._reading = (at.run, file)
+                self._reading = (at.run, self.files.reader(at.run))
             except FileNotFoundError:
                 return b""
         self.counts.seeks += self._head != (at.run, at.offset)
-        data = os.pread(self._reading[1].fileno(), at.length, at.offset)
-        while 0 < len(data) < at.length:
-            more = os.pread(self._reading[1].fileno(), at.length - len(data), at.offset + len(data))
-            if not more:
-                break
-            data += more
+        data = self._reading[1].read(at.offset, at.length)
         self._head = (at.run, at.offset + at.length)
         self.counts.reads += 1
         self.counts.read_bytes += len(data)
@@ -222,22 +204,18 @@ class LocalBlockStore:
 
 
 class _Summing:
-    """A file that sums up what goes into it."""
+    """A file that sums up what goes into it, from ``part_from`` on."""
 
     closed = False
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: Writer) -> None:
         self._file = file
-        self.size = 0
-        self.crc = 0
         self.part_crc = 0
         self.part_from = 0
 
     def write(self, data: bytes) -> int:
-        if self.size == self.part_from:
+        if self._file.size == self.part_from:
             self.part_crc = 0
-        self.size += len(data)
-        self.crc = zlib.crc32(data, self.crc)
         self.part_crc = zlib.crc32(data, self.part_crc)
         return self._file.write(data)
 
@@ -245,7 +223,7 @@ class _Summing:
         self._file.flush()
 
     def tell(self) -> int:
-        return self.size
+        return self._file.size
 
     def close(self) -> None:
         """The owner closes the file, after syncing it."""
