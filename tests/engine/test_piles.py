@@ -19,6 +19,7 @@ from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import share
 from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.storage import Folder
 from slackwater.sinks.files import TextSink
 from slackwater.testing.transcripts.script import parse
 from tests.engine.in_process import Engine, Make
@@ -265,7 +266,7 @@ def test_cleaning_up_costs_little_however_much_state_there_is(engine: Make) -> N
     listed: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifests, "read", lambda *a: pytest.fail("a manifest was read"))
-        patch.setattr(cleaning, "_files", lambda folder: listed.append(folder.name) or [])
+        patch.setattr(Folder, "files", lambda folder: listed.append(folder.path.name) or [])
         assert q.loop.last is not None
         for ahead in range(1, 4 * cleaning.SWEEP_EVERY + 1):
             done = replace(q.loop.last, batch=q.loop.last.batch + ahead)

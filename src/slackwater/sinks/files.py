@@ -58,6 +58,7 @@ class ParquetSink(Sink):
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
+        renaming(self.place)  # or it could not publish
         make_folder(self.storage, self.staged)
         if not self.partition_by:
             self._write_schema()
@@ -127,6 +128,7 @@ class TextSink(Sink):
 
     def open(self, spark: SparkSession, checkpoint: Checkpoint, query_id: str) -> None:
         super().open(spark, checkpoint, query_id)
+        renaming(self.place)  # or it could not publish
         make_folder(self.place, self.path / "_slackwater")
 
     def check(self, batch: int, files: Sequence[OutputFile]) -> None:
