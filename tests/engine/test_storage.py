@@ -49,7 +49,7 @@ def test_a_file_is_read_whole_or_by_a_range(storage: LocalStorage, tmp_path: Pat
             and file.read(8, 5) == b"89"
             and file.read(20, 1) == b""
         )
-        assert file.read(4) == b"456789" and file.read() == b"0123456789"
+        assert file.read(4) == b"456789" and file.read(11) == b"" and file.read() == b"0123456789"
     for read in (storage.read, storage.reader):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "b")

@@ -42,7 +42,7 @@ class ParquetSink(Sink):
         self, name: str, fields: tuple[Field, ...], path: str, partition_by: tuple[str, ...] = ()
     ):
         super().__init__(name, fields)
-        self.path = Path(path.removeprefix("file://")).absolute()
+        self.path: PurePath = Path(path.removeprefix("file://")).absolute()
         self.partition_by = partition_by
 
     @property
@@ -121,7 +121,7 @@ class TextSink(Sink):
         partition_by: tuple[str, ...] = (),
     ):
         super().__init__(name, fields)
-        self.path = Path(path.removeprefix("file://")).absolute()
+        self.path: PurePath = Path(path.removeprefix("file://")).absolute()
         self.kind = kind
         self.options = options
         self.partition_by = partition_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 from traceback import format_exception_only
 
 from slackwater import errors
@@ -51,7 +51,7 @@ def errors_here() -> Iterator[None]:
 
 
 @contextmanager
-def written_by_spark(folder: Path, size: int) -> Iterator[None]:
+def written_by_spark(folder: PurePath, size: int) -> Iterator[None]:
     """A disk that is full for what Spark writes to a directory, as an error of ours."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

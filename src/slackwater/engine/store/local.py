@@ -140,20 +140,22 @@ class LocalReader:
     """An open file."""
 
     def __init__(self, path: PurePath):
-        self._fd = os.open(path, os.O_RDONLY)
+        # Without a buffer, which would read ahead, and fetch more than is asked for.
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        # By the file's descriptor: a buffer would read ahead, and fetch more than is asked for.
-        wanted = os.fstat(self._fd).st_size - start if length is None else length
-        data = os.pread(self._fd, wanted, start)
-        while len(data) < wanted and (
-            more := os.pread(self._fd, wanted - len(data), start + len(data))
+        fd = self._file.fileno()
+        end = os.fstat(fd).st_size if length is None else start + length
+        data = b""
+        # The system gives up to 2 GiB at a time.
+        while start + len(data) < end and (
+            more := os.pread(fd, end - start - len(data), start + len(data))
         ):
-            data += more
+            data = data + more if data else more
         return data
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._file.close()
 
 
 class LocalWriter:

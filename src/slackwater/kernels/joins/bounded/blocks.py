@@ -180,11 +180,12 @@ class FileBlockStore:
         return run
 
     def _close(self, kind: str) -> None:
-        run = self._open.pop(kind)
+        run = self._open[kind]
         self.before_run()
         with room_for("rows that a join keeps", self.files.path, run.file.size):
             run.writer.close()
             run.file.close()
+        del self._open[kind]
         self._finished.append(RunFile(run.name, run.rows, run.file.size, run.file.crc))
         self.after_run()
 
