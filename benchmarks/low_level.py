@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.simulations import low_ordered
 from slackwater.kernels.windows import low_table
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import AggregateSpec
@@ -83,24 +84,24 @@ def serve(data: Sequence[pa.Table], variant: str, slots: int, probe: bool) -> di
     """CPU seconds of each chunk and entries that left with it. The counts above must add up."""
     s = spec()
     rule = LowTable(slots, EVERY if variant == "slow" else 0, WINDOWS, probe)
-    state = low_table.empty(s)
+    table, ordered = low_table.empty(s), low_ordered.empty(s)
     seconds, sizes, total = [], [], 0
     for new in data:
         opened = first_open(int(new["_pane"][0].as_py()), 0, 1)
         begin = time.process_time()
         if variant == "ordered":
-            done = low_table.ordered_step(s, state, [new], rule)
-            state, sent = done.state, done.sent
+            ordered, sent, _ = low_ordered.ordered_step(s, ordered, [new], rule)
         else:
-            done = low_table.step(s, state, [new], rule, opened)
+            done = low_table.step(s, table, [new], rule, opened)
             gone, entries = low_table.below(done.state.entries, due(opened, 1, WINDOWS))
-            state = done.state._replace(entries=entries)
+            table = done.state._replace(entries=entries)
             sent = pa.concat_tables([done.sent, gone.drop_columns([low_table.SLOT])])
         _handed_on(sent)
         seconds.append(time.process_time() - begin)
         sizes.append(sent.num_rows)
         total += int(sent["_a0_n"].to_numpy().sum())
-    total += int(state.entries["_a0_n"].to_numpy().sum())
+    left = ordered.entries if variant == "ordered" else table.entries
+    total += int(left["_a0_n"].to_numpy().sum())
     return {"seconds": seconds, "sent": sizes, "total": total}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality_join_data import VALUES, Floats, Ints, JoinData
-from slackwater.kernels.quality.join_order import Rows
+from benchmarks.simulations.join_order import Rows
 from slackwater.semantics.limits import START
 
 

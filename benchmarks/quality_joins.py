@@ -24,12 +24,13 @@ from benchmarks.quality_join_immediate import at_once
 from benchmarks.quality_join_lateness import Lateness, sampled, slowest
 from benchmarks.quality_join_run import Counting, Probed, recall_at, truth
 from benchmarks.record import say
+from benchmarks.simulations.join_order import SlackOrder
+from benchmarks.simulations.join_profile import Profile
+from benchmarks.simulations.join_slack import JoinSlack
 from benchmarks.tables import Table, plain
-from slackwater.kernels.quality.join_order import SlackOrder
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.join_measured import MeasuredSlack
-from slackwater.semantics.quality.join_profile import Profile
-from slackwater.semantics.quality.join_slack import JoinSlack, Method, RecallTarget
+from slackwater.semantics.quality.join_slack import Method, RecallTarget
 from slackwater.semantics.quality.recall import StreamDelays
 from slackwater.semantics.quality.statistics import StreamStatistics
 

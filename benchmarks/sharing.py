@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.simulations.placements import count_candidates, greedy, naive
+from benchmarks.simulations.slack_buffer import delays, release
 from benchmarks.tables import plain
 from slackwater.kernels import column_engine
 from slackwater.kernels.windows import partials_step as aggregate
@@ -30,17 +32,7 @@ from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.pane_sharing import grouped
-from slackwater.semantics.slack.buffer import delays, release
-from slackwater.semantics.slack.placement import (
-    Placement,
-    applied,
-    count_candidates,
-    greedy,
-    memory,
-    naive,
-    optimal,
-    unshared,
-)
+from slackwater.semantics.slack.placement import Placement, applied, memory, optimal, unshared
 from slackwater.semantics.slack.tree import Query, Stage, global_plan, stages
 from slackwater.semantics.window_ids import closed_by
 

@@ -23,7 +23,7 @@ from benchmarks.quality_joins import (  # fmt: skip
     prepared,
     run,
 )
-from slackwater.kernels.quality.join_order import SlackOrder
+from benchmarks.simulations.join_order import SlackOrder
 from slackwater.semantics.quality.join_slack import RecallTarget
 from slackwater.semantics.quality.recall_lateness import EDGES
 from slackwater.testing.oracle.slack import Arrived, Condition, SlackJoin, true_results

@@ -9,18 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulations.placements import candidates, count_candidates, greedy, naive
 from slackwater.errors import AnalysisError
 from slackwater.semantics.slack.placement import (
     Buffer,
     Placement,
     applied,
-    candidates,
-    count_candidates,
-    describe,
-    greedy,
     kept_levels,
     memory,
-    naive,
     optimal,
     sized,
     unshared,
@@ -190,7 +186,7 @@ def test_the_optimum_is_that_of_brute_force_on_thousands_of_trees() -> None:
         for way in (optimal, greedy, unshared, *([naive] if count_candidates(tree) <= 48 else [])):
             placement = way(tree)
             reached = applied(tree, placement)
-            assert {n: reached[n] for n in slack} == slack, describe(tree, placement)
+            assert {n: reached[n] for n in slack} == slack, placement
             assert all(b.size > 0 for chain in placement.chains.values() for b in chain)
             costs[way] = memory(tree, placement)
         assert costs[optimal] == pytest.approx(best)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.semantics.quality.join_measured import MeasuredSlack
-from slackwater.semantics.quality.join_profile import Profile
 from slackwater.semantics.quality.join_slack import RecallTarget
 from slackwater.semantics.quality.recall_lateness import (
     ResultLateness,
@@ -18,8 +17,6 @@ from slackwater.semantics.quality.recall_lateness import (
     lateness_edges,
 )
 from slackwater.semantics.quality.recall_state import RecallState
-from slackwater.testing.oracle import slack as oracle_slack
-from slackwater.testing.oracle.slack import Arrived, Joined
 
 
 @given(st.lists(st.integers(-50, 10_000_000), max_size=20), st.integers(1, 1000))
@@ -143,28 +140,3 @@ def test_measured_slack_goes_on_from_json_as_if_nothing_had_happened() -> None:
     assert going.kept == resumed.kept
     # Old intervals are forgotten.
     assert len(going.lateness.found) < 60
-
-
-# ---- the productivity profile ----
-
-seen = st.lists(
-    st.tuples(st.integers(0, 60), st.booleans(), st.integers(0, 9), st.integers(0, 5)), max_size=12
-)
-
-
-@pytest.mark.spec("QD-E7")
-@given(st.lists(seen, max_size=4))
-def test_the_profile_equals_that_of_single_rows(intervals: list[list[tuple[int, bool, int, int]]]) -> None:  # fmt: skip
-    profile, oracle = Profile(10), oracle_slack.Profile(10)
-    for rows in intervals:
-        columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-        delays, order, cross, joined = (np.array(c, np.int64) for c in columns)
-        profile.record(delays, order.astype(bool), cross, joined)
-        profile = Profile.from_json(json.loads(json.dumps(profile.to_json())))
-        for delay, in_order, looked, found in rows:
-            row = Arrived(0, 0, 0, delay=delay)
-            oracle.record(Joined(row, in_order, looked, ((row,),) * found))
-        maps, want = profile.close(), oracle.close()
-        for got, expected in zip((maps.cross, maps.joined), want, strict=True):
-            assert {d: n for d, n in enumerate(got.tolist()) if n} == {d: n for d, n in expected.items() if n}  # fmt: skip
-        assert maps.rows == sum(r[1] for r in rows)

@@ -5,8 +5,7 @@ it out. Which rows of a batch come first is not known, so the kernel chooses: ne
 then the others by pane. The outcome is that of taking the batch entry by entry in this order, and depends on nothing else;
 it is computed slot by slot all at once.
 
-`step` never sends more entries than arrive (and the old ones that arrivals pay for). `ordered_step` is the variant for
-streams in order whose output must be in order, too: there one collision sends all old entries at once.
+`step` never sends more entries than arrive (and the old ones that arrivals pay for).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from slackwater.kernels.buckets import Words, flat, hash_of
 from slackwater.kernels.order import group_codes, stable_order
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
-from slackwater.semantics.limits import START
 from slackwater.semantics.low_table import LowTable, old_to_send
 
 Ints = npt.NDArray[np.int64]
@@ -35,13 +33,12 @@ MOST_CHUNKS = 8
 
 class LowState(NamedTuple):
     """``entries``: partials with their ``_slot``; ``carry``: arrivals since an old entry was last sent on;
-    ``position``: where the search for one stopped; ``window``: the newest pane, of the ordered variant only.
+    ``position``: where the search for one stopped.
     """
 
     entries: pa.Table
     carry: int = 0
     position: int = 0
-    window: int = START
 
 
 class LowStep(NamedTuple):
@@ -64,11 +61,10 @@ class _Met(NamedTuple):
     tie: Ints
 
 
-class _Arrived(NamedTuple):
-    """``entries`` after newcomers took their slots; ``displaced`` old ones and ``pushed`` others have left."""
+class Arrived(NamedTuple):
+    """``entries`` after newcomers took their slots; those that they ``pushed`` out, and those that got none, leave."""
 
     entries: pa.Table
-    displaced: pa.Table
     pushed: pa.Table
 
 
@@ -91,63 +87,17 @@ def step(
 ) -> LowStep:
     """Take new partials in, and send on what they push out; panes below ``open_pane`` are old."""
     arrivals = sum(t.num_rows for t in new)
-    done = _arrive(spec, state.entries, new, rule)
+    done = arrive(spec, state.entries, new, rule)
     count, carry = old_to_send(state.carry, arrivals, rule.every)
-    old = _old(done.entries, open_pane, rule) if count else np.empty(0, np.int64)
+    old = old_rows(done.entries, open_pane, rule) if count else np.empty(0, np.int64)
     slots = ints(done.entries, SLOT)
     # The search goes on after the slot where it stopped, round the table.
     after = int(np.searchsorted(slots[old], state.position, side="right"))
     old = np.roll(old, -after)[:count]
     position = int(slots[old[-1]]) if len(old) else state.position
-    flushed, entries = _parted(done.entries, old)
-    sent = _together(spec, [done.pushed, flushed])
+    flushed, entries = parted(done.entries, old)
+    sent = together(spec, [done.pushed, flushed])
     return LowStep(LowState(entries, carry, position), sent, len(old))
-
-
-def ordered_step(
-    spec: AggregateSpec, state: LowState, new: Sequence[pa.Table], rule: LowTable
-) -> LowStep:
-    """The same for a stream in order, with output in order: the old entries are those of the window before, and each
-    arrival sends one on. A newcomer that pushes out an entry of its own window sends all old ones first.
-    """
-    panes = np.unique(np.concatenate([np.empty(0, np.int64), *(ints(t, "_pane") for t in new)]))
-    sent: list[pa.Table] = []
-    flushed = 0
-    for pane in panes:  # a batch of a stream in order has few
-        fresh = [t.filter(pa.array(ints(t, "_pane") == pane)) for t in new]
-        done = _ordered_window(spec, state, fresh, rule, int(pane))
-        state, flushed = done.state, flushed + done.flushed
-        sent.append(done.sent)
-    return LowStep(state, _together(spec, sent), flushed)
-
-
-def _ordered_window(
-    spec: AggregateSpec, state: LowState, new: Sequence[pa.Table], rule: LowTable, pane: int
-) -> LowStep:
-    entries, _, position, before = state
-    out: list[pa.Table] = []
-    if pane > before:
-        # What is old now is two windows old: it cannot wait for a third.
-        stale, entries = _parted(entries, _old(entries, before, rule))
-        out.append(stale)
-        position = 0
-    # One step of the search per arrival; each stops at an old entry, or the end of the table.
-    arrivals = sum(t.num_rows for t in new)
-    old = _old(entries, pane, rule)
-    slots = ints(entries, SLOT)[old]
-    ahead = np.flatnonzero(slots >= position)[:arrivals]
-    position = int(slots[ahead[-1]]) + 1 if len(ahead) == arrivals else rule.size
-    gone, entries = _parted(entries, old[ahead])
-    flushed = sum(t.num_rows for t in out) + gone.num_rows
-    done = _arrive(spec, entries, new, rule, old_below=pane)
-    entries = done.entries
-    out += [gone, done.displaced]
-    if done.pushed.num_rows:  # a collision within the window: all old ones go first
-        rest, entries = _parted(entries, _old(entries, pane, rule))
-        flushed += rest.num_rows
-        out += [rest, done.pushed]
-        position = rule.size
-    return LowStep(LowState(entries, 0, position, max(before, pane)), _together(spec, out), flushed)
 
 
 def below(entries: pa.Table, pane: int) -> tuple[pa.Table, pa.Table]:
@@ -156,14 +106,13 @@ def below(entries: pa.Table, pane: int) -> tuple[pa.Table, pa.Table]:
     return entries.filter(pa.array(old)), entries.filter(pa.array(~old))
 
 
-def _arrive(
+def arrive(
     spec: AggregateSpec,
     entries: pa.Table,
     new: Sequence[pa.Table],
     rule: LowTable,
-    old_below: int = START,
-) -> _Arrived:
-    """Merge newcomers with their entries, or give them a slot. Entries of panes below ``old_below`` give way like none."""
+) -> Arrived:
+    """Merge newcomers with their entries, or give them a slot."""
     schema = aggregate.partials_schema(spec)
     fresh = pa.concat_tables(
         [schema.empty_table(), *(t.select(schema.names).cast(schema) for t in new)]
@@ -175,28 +124,18 @@ def _arrive(
     asked[home] = True
     if rule.probe:
         asked[home ^ 1] = True
-    near, far = _parted(entries, np.flatnonzero(asked[ints(entries, SLOT)]))
+    near, far = parted(entries, np.flatnonzero(asked[ints(entries, SLOT)]))
     met = _meet(spec, near, fresh, home, hashes)
     at = np.full(rule.size, -1, np.int64)
     at[met.slot[met.resident]] = np.flatnonzero(met.resident)
-    old = np.flatnonzero(at >= 0)
-    old = old[met.pane[at[old]] < old_below]
-    waiting = at[old]
-    at[old] = -1
     pushed = _placed(met, at, rule)
-    taken = at[old] >= 0
-    at[old] = np.where(taken, at[old], waiting)
     slots = np.flatnonzero(at >= 0)
     kept = met.table.take(pa.array(at[slots]))
     kept = kept.append_column(pa.field(SLOT, pa.int32()), pa.array(slots.astype(np.int32)))
     entries = pa.concat_tables([far, kept])
     if entries.column(0).num_chunks > MOST_CHUNKS:
         entries = entries.combine_chunks()
-    return _Arrived(
-        entries,
-        met.table.take(pa.array(waiting[taken])),
-        met.table.take(pa.array(pushed)),
-    )
+    return Arrived(entries, met.table.take(pa.array(pushed)))
 
 
 def _meet(
@@ -262,7 +201,7 @@ def _placed(met: _Met, at: Ints, rule: LowTable) -> Ints:
     return gone[gone >= 0]
 
 
-def _old(entries: pa.Table, pane: int, rule: LowTable) -> Ints:
+def old_rows(entries: pa.Table, pane: int, rule: LowTable) -> Ints:
     """The rows of entries of panes below ``pane``, by slot."""
     rows = np.flatnonzero(ints(entries, "_pane") < pane)
     at = np.full(rule.size, -1, np.int64)  # quicker than to sort them
@@ -270,7 +209,7 @@ def _old(entries: pa.Table, pane: int, rule: LowTable) -> Ints:
     return np.asarray(at[at >= 0])
 
 
-def _parted(entries: pa.Table, rows: Ints) -> tuple[pa.Table, pa.Table]:
+def parted(entries: pa.Table, rows: Ints) -> tuple[pa.Table, pa.Table]:
     """The ``rows`` of a table in this order, and the others."""
     if not len(rows):
         return entries.slice(0, 0), entries
@@ -279,6 +218,7 @@ def _parted(entries: pa.Table, rows: Ints) -> tuple[pa.Table, pa.Table]:
     return entries.take(pa.array(rows)), entries.filter(pa.array(stay))
 
 
-def _together(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
+def together(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
+    """Partials of these entries, one table after the other."""
     schema = aggregate.partials_schema(spec)
     return pa.concat_tables([schema.empty_table(), *(t.select(schema.names) for t in tables)])

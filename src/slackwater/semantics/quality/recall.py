@@ -3,7 +3,7 @@
 A result has the greatest of its rows' times. In an *ordered* join a result is lost if one of its rows comes when slack
 has let that time pass. The model counts rows per delay: the row that completes a result must be in order behind the
 slack, and finds of each other stream the part of its window that has arrived by then; old parts of a window are more
-complete than new ones. How selective the join is may depend on delays too (`selectivity_ratio`).
+complete than new ones.
 
 In an *immediate* join late rows look for partners as well, and slack only says how long rows are kept to be found. A
 result is lost if its last row comes when another one has been given up (`immediate_recall`).
@@ -25,7 +25,6 @@ from slackwater.semantics.quality.model import coverages, cumulated, shares
 
 __all__ = [
     "StreamDelays", "immediate_recall", "instant_requirement", "kept_share", "ordered_recall",
-    "selectivity_ratio",
 ]  # fmt: skip
 
 
@@ -78,23 +77,6 @@ def ordered_recall(
         others = [p for j, p in enumerate(parts) if j != i]
         total += weight[i] * in_order[i] * np.prod(others, axis=0)
     return np.clip(total, 0.0, 1.0)
-
-
-def selectivity_ratio(cross: Ints, joined: Ints, limits: Ints) -> Floats:
-    """How selective the join is for rows of a delay up to a bin, against all rows; for each bin in ``limits``.
-
-    ``cross`` and ``joined`` are combinations and results by the bin of the delay of the row that brought them.
-
-    >>> cross, joined = np.array([100, 40, 20, 40]), np.array([10, 8, 2, 12])
-    >>> selectivity_ratio(cross, joined, np.arange(4)).round(5).tolist()
-    [0.625, 0.80357, 0.78125, 1.0]
-    """
-    if not cross.sum() or not joined.sum():
-        return np.ones(len(limits))
-    looked = np.cumsum(cross)[np.minimum(limits, len(cross) - 1)].astype(np.float64)
-    found = np.cumsum(joined)[np.minimum(limits, len(joined) - 1)].astype(np.float64)
-    ratio = np.divide(found, looked, out=np.ones(len(limits)), where=looked > 0)
-    return np.where(looked > 0, ratio * (float(cross.sum()) / float(joined.sum())), 1.0)
 
 
 def instant_requirement(target: float, produced: float, true: float, expected: float) -> float:

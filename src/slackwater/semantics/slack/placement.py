@@ -7,9 +7,8 @@ can also be left to the children; it then costs the sum of what they let through
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from slackwater.semantics.slack.tree import Consumer, Stage, stages
 
@@ -61,65 +60,23 @@ def optimal(tree: Stage) -> Placement:
     What is pushed through a filter may land behind its children: the filter then counts with the rows that
     come out of all of these, its coalesced selectivity.
     """
-    return sized(tree, _levels(tree, coalesce=True))
-
-
-def greedy(tree: Stage) -> Placement:
-    """Each stage decides by its own children alone; seldom worse than `optimal`, never better."""
-    return sized(tree, _levels(tree, coalesce=False))
-
-
-def _levels(tree: Stage, *, coalesce: bool) -> Levels:
-    found: dict[str, tuple[int, ...]] = {}
+    levels: dict[str, tuple[int, ...]] = {}
 
     def visit(stage: Stage) -> float:
         """The share of its input that is buffered if slack is pushed through ``stage``."""
         shares = [1.0 if isinstance(c, Consumer) else visit(c) for c in stage.children]
         pairs = [(c.sharable, s) for c, s in zip(stage.children, shares, strict=True)]
-        found[stage.name], total = kept_levels(pairs)
-        if coalesce and not found[stage.name]:
-            return stage.share * total
-        return stage.share
+        levels[stage.name], total = kept_levels(pairs)
+        return stage.share if levels[stage.name] else stage.share * total
 
     visit(tree)
-    return found
+    return sized(tree, levels)
 
 
 def unshared(tree: Stage) -> Placement:
     """A buffer of its own in front of every consumer."""
     chains = {c.name: (Buffer(c.slack, (c.name,)),) for c in tree.consumers if c.slack > 0}
     return Placement(chains)
-
-
-def naive(tree: Stage) -> Placement:
-    """The best of all `candidates`, by trying them."""
-    return min(candidates(tree), key=lambda p: memory(tree, p))
-
-
-def candidates(tree: Stage) -> Iterator[Placement]:
-    """Every choice of levels, stage by stage; different choices may come to the same placement."""
-    every = [s for s, _ in stages(tree)]
-    choices = [list(_choices(s)) for s in every]
-    for chosen in product(*choices):
-        yield sized(tree, {s.name: levels for s, levels in zip(every, chosen, strict=True)})
-
-
-def count_candidates(tree: Stage) -> int:
-    """How many `candidates` there are."""
-    total = 1
-    for stage, _ in stages(tree):
-        total *= sum(1 for _ in _choices(stage))
-    return total
-
-
-def _choices(stage: Stage) -> Iterator[tuple[int, ...]]:
-    """All levels, or without some of the largest: down to those that a consumer right below needs here."""
-    levels = sorted({c.sharable for c in stage.children})
-    least = max((c.slack for c in stage.children if isinstance(c, Consumer)), default=0)
-    for end in range(len(levels), -1, -1):
-        if end < len(levels) and levels[end] <= least:
-            return
-        yield tuple(levels[:end])
 
 
 def sized(tree: Stage, levels: Levels) -> Placement:
@@ -192,21 +149,3 @@ def _length(above: int, size: int, delays: Sequence[int] | None) -> float:
         return float(size)
     waits = [max(0, above + size - d) - max(0, above - d) for d in delays]
     return sum(waits) / len(waits)
-
-
-def describe(tree: Stage, placement: Placement) -> list[str]:
-    """One line per chain, for people.
-
-    >>> tree = Stage("s", (Consumer("a", 2), Consumer("b", 4)))
-    >>> describe(tree, optimal(tree))
-    ['below s: 2 -> a, +2 -> b']
-    """
-    leaves = {c.name for c in tree.consumers}
-    lines = []
-    for name, chain in placement.chains.items():
-        parts = [
-            f"{'+' if i else ''}{b.size}" + (f" -> {', '.join(b.targets)}" if b.targets else "")
-            for i, b in enumerate(chain)
-        ]
-        lines.append(f"{'before' if name in leaves else 'below'} {name}: {', '.join(parts)}")
-    return lines

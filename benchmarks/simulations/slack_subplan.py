@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.simulations.slack_chain import Chain, Deliveries, Ints, Reuse
 from slackwater.semantics.limits import START
-from slackwater.semantics.slack.chain import Chain, Deliveries, Ints, Reuse
 from slackwater.semantics.slack.placement import Placement, applied
 from slackwater.semantics.slack.tree import Consumer, Stage, stages
 

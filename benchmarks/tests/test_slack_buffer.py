@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulations.slack_buffer import delays, release, residual
+from benchmarks.simulations.slack_chain import Chain
 from slackwater.semantics.limits import START
-from slackwater.semantics.slack.buffer import delays, release, residual
-from slackwater.semantics.slack.chain import Chain
 
 TIMES = st.lists(st.integers(-20, 60), max_size=30)
 

@@ -11,17 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulations.placements import greedy, naive
+from benchmarks.simulations.slack_chain import Chain, Reuse
+from benchmarks.simulations.slack_subplan import Subplan
 from slackwater.semantics.limits import END
-from slackwater.semantics.slack.chain import Chain, Reuse
-from slackwater.semantics.slack.placement import (
-    Placement,
-    greedy,
-    memory,
-    naive,
-    optimal,
-    unshared,
-)
-from slackwater.semantics.slack.subplan import Subplan
+from slackwater.semantics.slack.placement import Placement, memory, optimal, unshared
 from slackwater.semantics.slack.tree import Consumer, Stage, stages, with_slack
 from tests.semantics.test_slack_placement import random_tree, two_branches
 

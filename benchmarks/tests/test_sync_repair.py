@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slackwater.kernels.quality.join_order import SlackOrder
+from benchmarks.simulations.join_order import SlackOrder
 from slackwater.semantics.quality.statistics import StreamStatistics, relative_sync
 
 AHEAD, N = 30, 400

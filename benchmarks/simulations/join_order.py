@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.simulations.slack_buffer import release
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.delays import delays
-from slackwater.semantics.slack.buffer import release
 
 __all__ = ["Ints", "Rows", "SlackOrder"]
 

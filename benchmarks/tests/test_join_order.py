@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels.quality.join_order import SlackOrder
-from slackwater.semantics.quality.join_slack import common_slack
+from benchmarks.simulations.join_order import SlackOrder
+from benchmarks.simulations.join_slack import common_slack
 from slackwater.testing.oracle.slack import (
     Arrived,
     SlackBuffer,

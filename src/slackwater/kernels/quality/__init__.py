@@ -1,1 +1,0 @@
-"""Kernels of quality targets: many rows, streams or candidates of slack at once."""
