@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from benchmarks.baselines.global_order import Row
 from benchmarks.baselines.rpwj import Part, Rpwj, Settings
+from benchmarks.simulations.disk import disk_time
 from slackwater.kernels.joins.bounded.blocks import Counts, Located, RunFile
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
-from slackwater.semantics.join_memory import Policy, disk_time
+from slackwater.semantics.join_memory import Policy
 from slackwater.semantics.limits import START
 from slackwater.testing import Arrivals, bursty_events
 

@@ -18,11 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import Ints, ints
 from slackwater.model.names import TIME
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.limits import START
+from slackwater.semantics.limits import START, clamp
 from slackwater.semantics.window_ids import closed_by, extent, wid_range
 
 SIGN = "_sign"

@@ -7,13 +7,13 @@ time, keys, and more; both are exact. ``held_rows`` is what they keep at a momen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.joins import step as join
-from slackwater.kernels.joins.band_join import find_pairs, key_codes
+from slackwater.kernels.joins.band_join import MAX_PAIRS, Ints, TimeIndex, key_codes, present
 from slackwater.kernels.joins.spec import JoinSpec, column_name, ints, output_schema
 from slackwater.model.names import TIME
 from slackwater.semantics.join import needed_from, partners, time_bounds
@@ -100,3 +100,18 @@ def _reader(table: pa.Table) -> join.Stored:
 
 def _from(table: pa.Table, first: int) -> pa.Table:
     return table.filter(pa.array(ints(table, TIME) >= first))
+
+
+def find_pairs(
+    codes_a: Ints,
+    codes_b: Ints,
+    times_b: Ints,
+    low: Ints,
+    high: Ints,
+    max_pairs: int = MAX_PAIRS,
+) -> Iterator[tuple[Ints, Ints]]:
+    """All (x, y) with equal codes and ``low[x] <= times_b[y] <= high[x]``, in bounded chunks."""
+    rows = np.flatnonzero(present(codes_a, codes_b))
+    index = TimeIndex(codes_b[rows], times_b[rows])
+    for x, y in index.pairs(index.find(codes_a, low, high), max_pairs):
+        yield x, rows[y]

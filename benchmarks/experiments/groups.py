@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from benchmarks.adaptive import LARGE, SKEWS, V, measure, peaks
 from benchmarks.experiments.common import Finding, mb, yes
+from benchmarks.simulations.adaptive_model import threshold
 from slackwater.kernels.windows.adaptive import sizes_of
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.adaptive import threshold, worth_it
+from slackwater.semantics.adaptive import worth_it
 
 Ints = npt.NDArray[np.int64]
 SMALL_SUM = (Primitive("_a0", "sum", (V,), "bigint"),)

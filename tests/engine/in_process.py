@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.clock import Clock, ManualClock
+from slackwater.engine.clock import Clock
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
@@ -21,6 +21,7 @@ from slackwater.engine.store.control import request_flush
 from slackwater.engine.store.manifest import OutputFile
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.host import Files, LocalHost
 from tests.conftest import check_progress
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver import recovery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
@@ -35,6 +34,7 @@ from slackwater.engine.store.control import request_flush
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
 from slackwater.sinks.others import MemorySink
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.host import LocalHost
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
@@ -15,6 +14,7 @@ from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
+from slackwater.testing.clock import ManualClock
 from tests.engine.test_low_table import FIELDS, counted, table
 
 SECOND = 1_000_000

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.operators.bounded_join import policy_of
 from slackwater.engine.paths.join import InputRows
 from slackwater.engine.plan.layout import build
@@ -24,6 +23,7 @@ from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.model.node import Join
 from slackwater.model.schema import Expr, Named
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.transcripts.script import Transcript, oracle, parse
 from tests.engine.in_process import Engine
 

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
@@ -21,6 +20,7 @@ from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.lateness import Verdict, judge, judged_by, late_by, reason
 from slackwater.semantics.limits import EARLIEST, LATEST, START
+from slackwater.testing.clock import ManualClock
 from tests.engine.test_low_table import FIELDS, counted
 
 SECOND = 1_000_000

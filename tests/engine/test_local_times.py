@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.errors import LateRowError
@@ -18,6 +17,7 @@ from slackwater.model.policy import BoundedLatency, Ordered, Policy
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.model.window import TimeWindow
+from slackwater.testing.clock import ManualClock
 from tests.conftest import check_progress
 from tests.semantics.test_local_time import at, wall
 

@@ -14,7 +14,6 @@ import pytest
 
 import slackwater as sw
 from slackwater.engine.analysis.analyse import Analyser, struct_of
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.job import run_job
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.passes import Shown, passed
@@ -25,6 +24,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.names import SOURCE
 from slackwater.sinks.base import Sink
 from slackwater.surface.stream import Stream
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.host import LocalHost
 from tests.engine.given_names import Given
 from tests.engine.in_process import Engine, _Rows

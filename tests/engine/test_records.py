@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver import loop
 from slackwater.engine.operators import group_task
 from slackwater.engine.plan.layout import build
@@ -17,6 +16,7 @@ from slackwater.model.node import Source
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.time import TimeColumn, iso
 from slackwater.model.window import TimeWindow
+from slackwater.testing.clock import ManualClock
 from tests.engine.test_low_table import FIELDS, counted, plan_of, table
 
 

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import slackwater as sw
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.handle import StreamingQuery
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
 from slackwater.sources.replay import replay, write_batch
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.executors.observing import array, plain
 from slackwater.testing.executors.spark import _Surface
 from slackwater.testing.transcripts.script import Transcript, _projected, oracle, parse

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulations.adaptive_model import rows_held
 from slackwater.kernels import column_engine
 from slackwater.kernels.windows import adaptive
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import END, AggregateSpec, ints
 from slackwater.model.schema import Field
-from slackwater.semantics.adaptive import BUFFERED, Rules, rows_held
+from slackwater.semantics.adaptive import BUFFERED, Rules
 from slackwater.semantics.window_ids import wid_range
 from tests.kernels import brute
 from tests.kernels.strategies import rows as row_lists

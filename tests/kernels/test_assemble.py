@@ -11,8 +11,9 @@ import pytest
 
 from slackwater.kernels.aggregates import partials
 from slackwater.kernels.windows import assemble
-from slackwater.kernels.windows.panes import END, Panes
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.limits import END
+from slackwater.semantics.panes import Panes
 from tests.kernels import brute
 
 
@@ -131,7 +132,7 @@ def test_panes_and_windows_name_each_other(r, s):
     panes = Panes.of(TimeWindow(r, s, 0, "t"))
     for w in range(-5, 6):
         inside = range(panes.first_pane(w), panes.end_pane(w))
-        assert [panes.size * inside[0], panes.size * (inside[-1] + 1)] == [
+        assert [panes.width * inside[0], panes.width * (inside[-1] + 1)] == [
             (w + 1) * s - r,
             (w + 1) * s,
         ]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.kernels.joins.band_join import NO_KEY, TimeIndex, find_pairs, key_codes, present
+from benchmarks.baselines.ordered import find_pairs
+from slackwater.kernels.joins.band_join import NO_KEY, TimeIndex, key_codes, present
 from slackwater.semantics.limits import EARLIEST, LATEST
 
 MANY = settings(max_examples=250, deadline=None)

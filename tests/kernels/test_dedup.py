@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.kernels.rows import dedup
+from slackwater.semantics.limits import clamp
 
 SCHEMA = pa.schema(
     [("a", pa.string()), ("b", pa.float64()), ("__sw_time", pa.int64()), ("id", pa.int64())]
@@ -74,7 +75,7 @@ def fast(batches, subset, within, frontiers, purge):
         out.append((ids, result.late))
         state = pa.concat_tables([state, result.state.select(state.column_names)])
         if purge and i + 1 < len(frontiers):
-            first = dedup.needed(frontiers[i + 1], within)
+            first = clamp(frontiers[i + 1] - (within or 0))
             state = state.filter(pa.array(np.array(state.column("__sw_time")) >= first))
     return out
 

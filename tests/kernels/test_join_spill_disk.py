@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.simulations.disk import scan_cost
 from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.storage import Folder
 from slackwater.errors import CheckpointError
@@ -13,7 +14,7 @@ from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger, place_of
 from slackwater.model.join import Band
-from slackwater.semantics.join_memory import Block, Policy, scan_cost
+from slackwater.semantics.join_memory import Block, Policy
 from slackwater.semantics.limits import END
 from tests.kernels.join_traces import (
     SCHEMA,

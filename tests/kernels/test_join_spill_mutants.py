@@ -14,7 +14,8 @@ from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.residence import Residence
 from slackwater.model.join import Band
 from slackwater.semantics import join_memory
-from slackwater.semantics.join_memory import FAR, Policy, Rules
+from slackwater.semantics.join_memory import Policy, Rules
+from slackwater.semantics.limits import END
 from tests.kernels.join_traces import make_trace, replay, slow_join
 
 
@@ -39,7 +40,7 @@ class DoneTooSoon(Rules):
     """E2: a pass that was cut short counts as whole."""
 
     def advanced(self, debt, upto):
-        return super().advanced(debt, FAR)
+        return super().advanced(debt, END)
 
 
 class DoneForgotten(Rules):
@@ -60,7 +61,7 @@ class NothingResidentMeansAll(Rules):
     """E4: with nothing resident, later blocks are taken for owed too."""
 
     def met_upto(self, others):
-        return super().met_upto(others) if self.residents(others) else FAR
+        return super().met_upto(others) if self.residents(others) else END
 
 
 class FirstSpeaksForAll(Rules):

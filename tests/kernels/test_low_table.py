@@ -134,7 +134,7 @@ def test_the_roll_up_gives_what_a_plain_aggregate_gives(plan, rule, batches, ran
         arrived = [state.slice(0, 0)]
         for i in range(tasks):
             new = partials(spec, rows[i::tasks])
-            opened = first_open(bound, 0, panes.size)
+            opened = first_open(bound, 0, panes.width)
             before = tables[i].carry
             done = low_table.step(spec, tables[i], [new], rule, opened)
             entries = done.state.entries
@@ -146,7 +146,7 @@ def test_the_roll_up_gives_what_a_plain_aggregate_gives(plan, rule, batches, ran
             tables[i] = done.state
             arrived.append(done.sent)
         bound = new_bound
-        opened = first_open(bound, 0, panes.size)
+        opened = first_open(bound, 0, panes.width)
         mark = due(opened, panes.per_slide, rule.windows)
         for i in range(tasks):
             gone, entries = low_table.below(tables[i].entries, mark)
@@ -156,9 +156,9 @@ def test_the_roll_up_gives_what_a_plain_aggregate_gives(plan, rule, batches, ran
         if bound < END:
             # At most so many windows late.
             assert all(
-                p * panes.size >= bound - (rule.windows * slide + panes.size) for p in present
+                p * panes.width >= bound - (rule.windows * slide + panes.width) for p in present
             )
-        held = bound_of_pane(held_pane(opened, present), bound, 0, panes.size)
+        held = bound_of_pane(held_pane(opened, present), bound, 0, panes.width)
         assert held <= bound
         close_to = END if held >= END else last_complete(held, w)
         assert close_to >= closed or promised <= START

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from slackwater.semantics.adaptive import (
     Rules,
     Sizes,
-    eager_bytes,
     next_modes,
-    rows_held,
-    threshold,
     worth_it,
 )
 
@@ -33,37 +28,6 @@ def modes(
         bound_moved=moved, rules=Rules(**{"share": 0, **rules}),
     )  # fmt: skip
     return found.tolist()
-
-
-@pytest.mark.spec("WQ-F51")
-def test_the_third_row_makes_five_partials_worth_it():
-    sizes = Sizes(row=32, item=16, mark=0)
-    assert eager_bytes(16, 300, 60) == 80
-    assert threshold(sizes, 300, 60) == 2.5
-    assert sizes.row * 2 < 80 < sizes.row * 3
-
-
-@pytest.mark.spec("WQ-F51")
-def test_sources_that_lag_have_fewer_rows_to_keep():
-    assert rows_held([10, 5, 1], 60, [0, 10, 20]) == 890 == 10 * 60 + 5 * 50 + 1 * 40
-    assert threshold(SIZES, 60, 5, [10, 5, 1], [0, 10, 20]) == 48 + 70
-
-
-@pytest.mark.spec("WQ-F51")
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_above_the_threshold_partials_are_smaller(data):
-    whole = st.integers(1, 50)
-    sizes = Sizes(data.draw(whole), data.draw(whole), 0)
-    slide, extent = data.draw(whole), data.draw(st.integers(50, 200))
-    rates = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3))
-    behind = [0, *(data.draw(st.integers(0, 50)) for _ in rates[1:])]
-    lazy = sizes.row * rows_held(rates, extent, behind)
-    volume = sum(rates) * extent
-    over = volume > threshold(sizes, extent, slide, rates, behind) + 1e-9
-    assert over == (lazy > eager_bytes(sizes.item, extent, slide) + 1e-7) or abs(
-        lazy - eager_bytes(sizes.item, extent, slide)
-    ) < 1e-6 * max(1, lazy)
 
 
 @pytest.mark.spec("WQ-F49")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulations.disk import disk_time, scan_cost
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import (
@@ -14,7 +15,6 @@ from slackwater.semantics.join_memory import (
     Policy,
     Rules,
     areas,
-    disk_time,
     displaced,
     faded,
     giver,
@@ -23,7 +23,6 @@ from slackwater.semantics.join_memory import (
     pass_group,
     pass_reason,
     reach,
-    scan_cost,
     weight,
 )
 from slackwater.semantics.limits import END

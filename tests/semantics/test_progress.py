@@ -25,7 +25,6 @@ from slackwater.semantics.progress import (
     SourceSummary,
     guard_limit,
     merge,
-    raised,
     resolve,
 )
 from slackwater.testing.executors.summaries import summarize
@@ -403,10 +402,3 @@ def test_rows_that_come_before_earlier_batches_are_violations() -> None:
     assert (feed.state.violations, feed.state.orders) == (0, {"": (5,)})
     feed.batch({"ts": 3, "i": 5}, {"ts": 4, "i": 6})
     assert (feed.state.violations, feed.state.orders) == (1, {"": (6,)})
-
-
-def test_a_flush_raises_bounds_only() -> None:
-    feed = Feed(Ordered())
-    feed.batch(5)
-    assert raised(feed.state, {"ts": 9}).bounds == {"ts": 9}
-    assert raised(feed.state, {"ts": 2}).bounds == {"ts": 5}

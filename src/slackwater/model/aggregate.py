@@ -51,7 +51,6 @@ TRAITS: dict[str, Traits] = {
     "approx_count_distinct": _HASHES,
     "udaf": Traits(bounded=True, differential=False, error="as its functions say"),
 }
-PRIMITIVES = tuple(TRAITS)
 
 
 @dataclass(frozen=True)

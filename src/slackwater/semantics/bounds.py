@@ -13,18 +13,9 @@ from slackwater.semantics.limits import END, START, Bounds, aligned, minimum, sh
 from slackwater.semantics.operators.registry import RULES
 
 __all__ = [
-    "END", "START", "Bounds", "advanced", "aligned", "minimum", "output_bounds", "propagate",
+    "END", "START", "Bounds", "aligned", "minimum", "output_bounds", "propagate",
     "shift", "topological",
 ]  # fmt: skip
-
-
-def advanced(old: Bounds, new: Bounds) -> dict[str, int]:
-    """The bounds of ``new`` that say more than ``old``: what is worth telling downstream.
-
-    >>> advanced({"a": 3, "b": 5}, {"a": 4, "b": 5, "c": START})
-    {'a': 4}
-    """
-    return {name: v for name, v in new.items() if v > old.get(name, START)}
 
 
 def topological(outputs: Iterable[Node]) -> tuple[Node, ...]:

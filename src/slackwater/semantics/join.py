@@ -20,8 +20,7 @@ from slackwater.semantics.limits import END, LATEST, START
 from slackwater.semantics.window_ids import Ints
 
 __all__ = [
-    "corners", "effective", "group_closed", "is_empty", "is_stored", "joint", "max_bound",
-    "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
+    "corners", "effective", "is_empty", "max_bound", "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
 ]  # fmt: skip
 
 
@@ -103,11 +102,6 @@ def needed_from(within: Within, i: int, bounds: Sequence[int]) -> int:
     return _reached_from(within, i, min(b for j, b in enumerate(bounds) if j != i))
 
 
-def is_stored(within: Within, i: int, time: int, bounds: Sequence[int]) -> bool:
-    """Whether a row of input i that has met all rows there are must be kept for later ones."""
-    return time >= needed_from(within, i, bounds)
-
-
 def met_from(within: Within, i: int, bounds: Sequence[int]) -> int:
     """The first time of input i whose rows find all partners that have come before them.
 
@@ -169,37 +163,6 @@ def corners(
     if outer_inputs(how):
         return (time_bounds(within, bounds),)
     return _matched_corners(within, bounds)
-
-
-def joint(within: Within, bounds: Sequence[int], how: How = "inner") -> tuple[int, ...] | None:
-    """The box below which no later result lies with *all* of its times; None if it tells nothing new.
-
-    A result in the box would have arrived with all of its rows. The box tells something if a pair
-    can lie near its corner, that is, if the bounds pair with each other. After an outer join it is capped by the
-    individual bounds.
-
-    >>> joint(Band(2, 3), (13, 14)), joint(Band(2, 3), (18, 14)), joint(Band(2, 3), (13, 14), "full")
-    ((13, 14), None, (11, 11))
-    """
-    _check(within, bounds)
-    if outer_inputs(how):
-        return time_bounds(within, bounds)
-    for i, b in enumerate(bounds):
-        for j, other in enumerate(bounds):
-            if i != j and b < _reached_from(within, i, other):
-                return None
-    return tuple(bounds)
-
-
-def group_closed(points: Sequence[Sequence[int]], ends: Sequence[int]) -> bool:
-    """Whether no later result has each of its times below the respective end (ends excluded).
-
-    ``points`` are the `corners` of the join, ``ends`` those of the windows of a group on several times.
-
-    >>> group_closed(corners(Band(2, 2), (2, 1)), (2, 1)), group_closed(corners(Band(2, 2), (2, 1)), (2, 2))
-    (True, False)
-    """
-    return all(any(p >= e for p, e in zip(point, ends, strict=True)) for point in points)
 
 
 def _matched_corners(within: Within, bounds: Sequence[int]) -> tuple[tuple[int, ...], ...]:

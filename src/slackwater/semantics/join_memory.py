@@ -26,9 +26,6 @@ from slackwater.semantics.limits import START
 Place = Literal["recent", "productive", "disk"]
 Reason = Literal["backlog", "deadline", "idle", "end"]
 
-FAR = 1 << 62
-"""A block number above all others."""
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -394,25 +391,3 @@ def faded(value: float, decay: float, stages: int = 1) -> float:
 
 
 # --- what a scan costs -----------------------------------------------------------------------------
-
-
-def scan_cost(blocks: Sequence[Block]) -> tuple[int, int]:
-    """Seeks and bytes of reading blocks in their order: one seek per file, and one per gap.
-
-    >>> scan_cost([Block(0, 0, 0, 1, 1, run="a", length=8), Block(1, 0, 0, 1, 1, run="a", offset=8, length=8)])
-    (1, 16)
-    """
-    seeks, at = 0, ("", -1)
-    for b in blocks:
-        seeks += at != (b.run, b.offset)
-        at = (b.run, b.offset + b.length)
-    return seeks, sum(b.length for b in blocks)
-
-
-def disk_time(seeks: int, size: int, *, seek: float, bandwidth: float) -> float:
-    """Seconds that a disk takes: a seek costs ``seek`` seconds, and a second moves ``bandwidth`` bytes.
-
-    >>> disk_time(3, 2_000_000, seek=0.01, bandwidth=1e6)
-    2.03
-    """
-    return seeks * seek + size / bandwidth

@@ -14,8 +14,16 @@ EARLIEST, LATEST = -(1 << 61), (1 << 61) - 1
 """A time outside of these (some 73,000 years from the epoch in microseconds) counts as no time: so near the ends of
 int64, the ends of its windows could not be computed."""
 
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+"""The ends of int64."""
+
 Bounds = Mapping[str, int]
 """Bound by progressing column."""
+
+
+def clamp(value: int) -> int:
+    """The nearest 64-bit integer."""
+    return max(LEAST, min(MOST, value))
 
 
 def shift(bound: int, ticks: int) -> int:

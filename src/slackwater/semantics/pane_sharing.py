@@ -55,7 +55,7 @@ class StorePanes:
     def first_needed(self, window: TimeWindow, closed: int) -> int:
         """The first pane of the store that windows after ``closed`` hold."""
         own = Panes.of(window)
-        start = own.origin + own.first_needed_pane(closed) * own.width
+        start = own.origin + own.first_pane(closed + 1) * own.width
         return (start - self.origin) // self.width
 
 

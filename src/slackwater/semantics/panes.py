@@ -1,12 +1,21 @@
-"""Panes: the largest equal pieces of time of which every window is a whole number."""
+"""Panes: the largest equal pieces of time of which every window is a whole number.
+
+A pane spans gcd(range, slide) ticks. Window w holds the panes [(w+1)*S - P, (w+1)*S) with P panes a window and S panes a
+slide; pane p lies in the windows [floor(p/S), floor((p+P)/S)), which is empty for some panes when the range is below the
+slide.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
 
+import numpy as np
+import numpy.typing as npt
+
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.window_ids import Ints
+
+_Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,22 +42,22 @@ class Panes:
         width = gcd(w.range, w.slide)
         return cls(width, w.range // width, w.slide // width, w.origin)
 
-    def pane_of(self, a: Ints) -> Ints:
-        """The pane that holds time ``a``."""
-        return (a - self.origin) // self.width
+    def first_window(self, pane: _Array) -> _Array:
+        """First window of each pane, inclusive."""
+        return np.asarray(pane // np.int64(self.per_slide))
 
-    def pane_range(self, wid: Ints) -> tuple[Ints, Ints]:
-        """The panes of a window: first (inclusive) and end (exclusive)."""
-        end = (wid + 1) * self.per_slide
-        return end - self.per_window, end
+    def end_window(self, pane: _Array) -> _Array:
+        """Window after the last one of each pane."""
+        # Written so that panes near the end of the integers do not overflow.
+        whole, part = divmod(self.per_window, self.per_slide)
+        quotient, rest = np.divmod(pane, np.int64(self.per_slide))
+        more = (rest + np.int64(part)) // np.int64(self.per_slide)
+        return np.asarray(quotient + np.int64(whole) + more)
 
-    def windows_of(self, pane: Ints) -> tuple[Ints, Ints]:
-        """Ids of the windows that hold a pane: first (inclusive) and end (exclusive).
+    def first_pane(self, wid: int) -> int:
+        """First pane of a window, inclusive: what lies below is of no use to this window and later ones."""
+        return (wid + 1) * self.per_slide - self.per_window
 
-        Empty for a pane in a gap between windows (range smaller than slide).
-        """
-        return pane // self.per_slide, (pane + self.per_window) // self.per_slide
-
-    def first_needed_pane(self, closed: int) -> int:
-        """The smallest pane that a window > ``closed`` can hold; panes below it may be dropped."""
-        return (closed + 2) * self.per_slide - self.per_window
+    def end_pane(self, wid: int) -> int:
+        """Pane after the last one of a window."""
+        return (wid + 1) * self.per_slide

@@ -33,7 +33,7 @@ from slackwater.semantics.summary import (
 __all__ = [
     "MAX_PARTITIONS", "MAX_PATTERNS", "ColumnState", "PartitionState", "PartitionSummary", "Settings",
     "SourceState", "SourceSummary", "advance", "guard_limit", "initial_state", "merge",
-    "merge_partition", "raised", "resolve", "resolve_source",
+    "merge_partition", "resolve", "resolve_source",
 ]  # fmt: skip
 
 MAX_PARTITIONS = 10_000
@@ -239,15 +239,6 @@ def _judged(summary: SourceSummary, column: str) -> QualityState | None:
     """The state that a task which judges rows one by one leaves of a column."""
     gathered = summary.quality.get(column)
     return None if gathered is None else gathered.judged
-
-
-def raised(state: SourceState, bounds: Mapping[str, int]) -> SourceState:
-    """The state after a flush: bounds raised to the given ones, none lowered."""
-    columns = {
-        name: replace(c, bound=max(c.bound, bounds.get(name, START)))
-        for name, c in state.columns.items()
-    }
-    return replace(state, columns=columns)
 
 
 def _advance_partition(

@@ -6,8 +6,6 @@ Window ``w`` is half-open, ``[origin + (w+1)*slide - range, origin + (w+1)*slide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -101,33 +99,3 @@ def windows_missed(a: Ints, closed: Ints | int, w: TimeWindow) -> Ints:
     if isinstance(a, int):
         return max(0, min(hi, closed + 1) - lo)
     return np.maximum(np.minimum(hi, closed + 1) - lo, 0)
-
-
-@dataclass(frozen=True)
-class WindowType:
-    """A type of window as three functions; ``time in extent(w)`` iff ``w in wids(time)``.
-
-    ``windows`` gives the ids that hold at least one of the times, ``extent`` says of a time whether
-    window ``w`` holds it (window-centric), ``wids`` gives a time's ids (row-centric). Ids need be
-    neither integers nor contiguous.
-    """
-
-    windows: Callable[[Iterable[int]], frozenset[int]]
-    extent: Callable[[int, int], bool]
-    wids: Callable[[int], Iterable[int]]
-
-
-def window_type(w: TimeWindow) -> WindowType:
-    """The three functions of a time window."""
-
-    def wids(a: int) -> Iterable[int]:
-        return range(*wid_range(a, w))
-
-    def holds(wid: int, a: int) -> bool:
-        start, end = extent(wid, w)
-        return start <= a < end
-
-    def windows(times: Iterable[int]) -> frozenset[int]:
-        return frozenset(wid for a in times for wid in wids(a))
-
-    return WindowType(windows, holds, wids)

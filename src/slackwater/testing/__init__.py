@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slackwater.engine.clock import ManualClock
 from slackwater.testing.accuracy import Accuracy, accuracy
 from slackwater.testing.bursts import b_model, bursty_events, clustered, skewed_keys
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.disorder import Arrivals, delays, events, is_progressing, low_water_marks
 from slackwater.testing.job import KAFKA_COLUMNS, kafka_batches, run
 from slackwater.testing.local.job import LocalJob, local_job

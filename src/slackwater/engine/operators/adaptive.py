@@ -12,15 +12,13 @@ from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import adaptive
 from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.kernels.windows.panes import clamp
 from slackwater.model.node import Aggregate
 from slackwater.semantics.adaptive import BUFFERED
-from slackwater.semantics.limits import END
+from slackwater.semantics.limits import END, LEAST, MOST, clamp
 from slackwater.semantics.window_ids import closed_by
 
 ROWS = "rows"
 EAGER = "eager"
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class AdaptiveProgram(Program):
@@ -44,7 +42,7 @@ class AdaptiveProgram(Program):
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         closed = self._closed(bounds[0])
         if part == EAGER:
-            return _LEAST if closed < END else _MOST
+            return LEAST if closed < END else MOST
         if part == ROWS:
             return adaptive.needed_time(self.spec, closed)
         return aggregate.needed(self.inner, closed)
@@ -60,9 +58,9 @@ class AdaptiveProgram(Program):
         done = adaptive.step(
             self.spec,
             pa.concat_tables([schema.empty_table(), *new]),
-            state(clamp(self.first_needed(ROWS, [rows.old])), _MOST, ROWS),
-            state(self.first_needed(MAIN, [rows.old]), _MOST),
-            state(_LEAST, _MOST, EAGER),
+            state(clamp(self.first_needed(ROWS, [rows.old])), MOST, ROWS),
+            state(self.first_needed(MAIN, [rows.old]), MOST),
+            state(LEAST, MOST, EAGER),
             closed,
             close_to,
             BUFFERED if self.spec.plan == "buffered" else None,

@@ -21,8 +21,8 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import by_tuple
 from slackwater.kernels.windows.counting import count_and_reduce
 from slackwater.kernels.windows.numbering import merge_counters
-from slackwater.kernels.windows.panes import clamp
 from slackwater.model.window import ByTuple
+from slackwater.semantics.limits import LEAST, clamp
 from slackwater.semantics.windows import needs_rows
 
 
@@ -37,7 +37,7 @@ class ByTupleProgram(CountingProgram):
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         if part == COUNTERS:
-            return -(1 << 63)
+            return LEAST
         return by_tuple.needed(self.window, bounds[0])
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:

@@ -10,7 +10,7 @@ from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import custom
-from slackwater.kernels.windows.panes import clamp
+from slackwater.semantics.limits import clamp
 
 
 class CustomProgram(WindowProgram):

@@ -21,7 +21,7 @@ from slackwater.kernels.windows.pattern_match import matched_keys, matching
 from slackwater.model.names import TIME
 from slackwater.model.node import Aggregate, Dedup
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.limits import END, START
+from slackwater.semantics.limits import END, LEAST, MOST, START
 from slackwater.semantics.pattern_rules import Closing, closing, finishing
 from slackwater.semantics.patterns import Patterns
 
@@ -125,7 +125,7 @@ class Finished(_Wrapper):
         """The step, with those parts written anew of which at least half belongs to groups that have ended."""
         keep, rewritten = dict(done.kept), set()
         for name in self.parts:
-            stored = state(-(1 << 63), (1 << 63) - 1, name)
+            stored = state(LEAST, MOST, name)
             alive = self._part(stored, self.after, False)
             if stored.num_rows and 2 * alive.num_rows <= stored.num_rows:
                 keep[name] = pa.concat_tables([alive, *([keep[name]] if name in keep else [])])

@@ -21,6 +21,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import joint
 from slackwater.model.node import Aggregate
 from slackwater.semantics.frontier import Points
+from slackwater.semantics.limits import LEAST, MOST
 from slackwater.semantics.windows import extents
 
 
@@ -37,7 +38,7 @@ class JointProgram(WindowProgram):
         before, self.after = rows.frontiers
         stored = self.schema.empty_table()
         if before != self.after:
-            stored = state(-(1 << 63), (1 << 63) - 1)
+            stored = state(LEAST, MOST)
         done = joint.step(self.spec, self.fresh(rows.tables), stored, before, self.after)
         output = _present(self.node, done.output)
         if 2 * int(done.alive.sum()) > stored.num_rows or not stored.num_rows:

@@ -14,7 +14,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import landmark
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.model.window import Landmark, TimeWindow
-from slackwater.semantics.limits import END, START
+from slackwater.semantics.limits import END, LEAST, MOST, START
 from slackwater.semantics.window_ids import closed_by
 
 
@@ -29,13 +29,13 @@ class LandmarkProgram(WindowProgram):
         return closed_by(bound, TimeWindow(w.slide, w.slide, w.origin, w.on))
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
-        return -(1 << 63)
+        return LEAST
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs
         closed, close_to = self._closed(rows.old), self._closed(rows.new)
         self.closed = max(closed, close_to)
-        stored = [state(-(1 << 63), (1 << 63) - 1)] if close_to > closed else []
+        stored = [state(LEAST, MOST)] if close_to > closed else []
         done = landmark.step(self.spec, self.fresh(rows.tables), stored, closed, close_to)
         return StateStep(present(self.node, done.output), done.keep, done.dropped_rows)
 

@@ -219,7 +219,7 @@ def entries_of(table: Run) -> int:
 
 def _first_open(operator: Operator, bound: int) -> int:
     assert operator.spec is not None
-    return first_open(bound, operator.spec.sliding.origin, operator.spec.panes.size)
+    return first_open(bound, operator.spec.sliding.origin, operator.spec.panes.width)
 
 
 def _child(batch: Batch, operator: Operator) -> str:

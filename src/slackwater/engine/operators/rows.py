@@ -22,7 +22,7 @@ from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import row_windows
 from slackwater.kernels.windows.counting import count_and_reduce
 from slackwater.kernels.windows.numbering import merge_counters
-from slackwater.semantics.limits import END, START
+from slackwater.semantics.limits import END, LEAST, MOST, START
 
 
 class RowsProgram(CountingProgram):
@@ -32,8 +32,8 @@ class RowsProgram(CountingProgram):
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         if part == MAIN and bounds[0] >= END:
-            return (1 << 63) - 1
-        return -(1 << 63)
+            return MOST
+        return LEAST
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs
@@ -46,7 +46,7 @@ class RowsProgram(CountingProgram):
         self.after = merge_counters(self.spec, [before, added])
         ending = rows.new >= END > rows.old
         if arrived is not None or ending:
-            stored = state(-(1 << 63), (1 << 63) - 1)
+            stored = state(LEAST, MOST)
         bound = rows.new if ending else START
         done = row_windows.step(self.spec, fresh, stored, before, self.after, bound)
         return StateStep(present(self.node, done.output), {MAIN: done.keep, COUNTERS: added})

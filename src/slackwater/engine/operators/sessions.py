@@ -13,6 +13,7 @@ from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import sessions
 from slackwater.model.window import SessionWindow
+from slackwater.semantics.limits import MOST
 
 
 class SessionProgram(WindowProgram):
@@ -29,7 +30,7 @@ class SessionProgram(WindowProgram):
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         (rows,) = inputs
-        stored = state(sessions.needed(self.window, rows.old), (1 << 63) - 1)
+        stored = state(sessions.needed(self.window, rows.old), MOST)
         done = sessions.step(self.spec, self.fresh(rows.tables), stored, rows.old, rows.new)
         ends = [window_ids(done.output, name) for name in ("_start", "_end")]
         return StateStep(

@@ -110,7 +110,7 @@ class SmoothProgram(AggregateProgram):
         waiting = drain(self.batch, self.operator, self.reports, rows.new, self.buckets)
         w = self.spec.sliding
         # Windows with rows that wait in a low-level table are not complete here.
-        arrived = bound_of_pane(waiting.pane, rows.new, w.origin, self.spec.panes.size)
+        arrived = bound_of_pane(waiting.pane, rows.new, w.origin, self.spec.panes.width)
         close_to = self._closed(arrived)
         stored = self.state_schema.empty_table()
         if (self.closed < close_to).any():

@@ -12,6 +12,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.numbering import counters_schema
 from slackwater.model.node import Aggregate
+from slackwater.semantics.limits import LEAST, MOST
 
 COUNTERS = "counters"
 
@@ -46,7 +47,7 @@ class CountingProgram(WindowProgram):
 
     def counters(self, state: State) -> pa.Table:
         """All counters so far."""
-        return state(-(1 << 63), (1 << 63) - 1, COUNTERS)
+        return state(LEAST, MOST, COUNTERS)
 
 
 def arrived_rows(tables: Sequence[pa.Table]) -> pa.Table | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Manifest, Run
@@ -115,17 +116,15 @@ def decisions(plan: Plan, last: Manifest | None) -> dict[str, Decision]:
 
         slack = {n: known.reports.current.get(n, 0) for n in store.producers}
 
-        def moved(
-            new: Routes,
-            old: Routes = known.routes,
-            slack: Mapping[str, int] = slack,
-            rows: Mapping[str, int] = rows,
-        ) -> int:
-            return sum(rows.get(at, 0) for at in hastened(old, new, slack))
-
+        moved = partial(_moved, known.routes, slack, rows)
         tree = tree_of(store, slack, known.selectivity)
         decided[store.id] = decide(tree, known.routes, known.reports, known.penalty, moved, TRIGGER)
     return decided
+
+
+def _moved(old: Routes, slack: Mapping[str, int], rows: Mapping[str, int], new: Routes) -> int:
+    """How many rows a change of routes moves; ``rows`` has those that wait by place."""
+    return sum(rows.get(at, 0) for at in hastened(old, new, slack))
 
 
 def buffers(operator: Operator, runs: Sequence[Run]) -> dict[str, dict[str, int]]:

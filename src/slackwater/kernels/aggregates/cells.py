@@ -78,12 +78,6 @@ class Ranged:
         raise NotImplementedError("ranges are folded by `ranges`")
 
 
-def combine(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
-    """Merge element by element."""
-    k = kind.additive
-    return [x + y for x, y in zip(a[:k], b[:k])] + list(kind.op(a[k:], b[k:]))
-
-
 def numbers(table: pa.Table, name: str, fill: float | int = 0) -> Array:
     """A column as NumPy, nulls as ``fill``."""
     column = flat(table.column(name))

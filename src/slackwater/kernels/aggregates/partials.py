@@ -21,7 +21,6 @@ udaf                    ``_u``                       the user's state, see ``uda
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,7 @@ import pyarrow as pa
 
 from slackwater.kernels.aggregates import cells
 from slackwater.kernels.aggregates import limbs as lb
-from slackwater.kernels.aggregates.cells import Counts, Exact, Extreme, Floats, Moments, Ranged
+from slackwater.kernels.aggregates.cells import Counts, Exact, Extreme, Floats, Moments
 from slackwater.kernels.aggregates.comoments import Comoments
 from slackwater.kernels.aggregates.holistic import TableKind
 from slackwater.kernels.aggregates.kinds import kind_of, unsupported
@@ -42,7 +41,7 @@ from slackwater.model.aggregate import Primitive
 from slackwater.model.names import ours
 
 __all__ = [
-    "Descriptor", "combine", "descriptor", "duck_partials", "finish", "from_duck", "from_spark", "kind_of",
+    "duck_partials", "finish", "from_duck", "from_spark", "kind_of",
     "merge_groups", "of_no_rows", "spark_partials", "state_fields", "typed",
 ]  # fmt: skip
 
@@ -50,41 +49,9 @@ _OWN = (Comoments, TableKind, Hashes, UserKind)
 """Kinds that say themselves what the column engine selects, and read it."""
 
 
-@dataclass(frozen=True)
-class Descriptor:
-    """What a planner may do with an aggregate (WQ §4.8).
-
-    ``bounded``: the state has constant size (not holistic). ``differential``: in exact arithmetic a part
-    could be taken back. ``exact``: here it is, by prefix sums (floats are folded forward instead).
-    ``state_size`` is in bytes, a variable-length value counted as 16 (one value, for a table).
-    """
-
-    bounded: bool
-    differential: bool
-    exact: bool
-    state_size: int
-
-    @property
-    def full_differential(self) -> bool:
-        """Differential with a state of constant size."""
-        return self.bounded and self.differential
-
-
 def state_fields(p: Primitive) -> list[pa.Field]:
     """The state columns."""
     return list(kind_of(p).fields)
-
-
-def descriptor(p: Primitive) -> Descriptor:
-    """Bounded? Differential? How large?"""
-    kind = kind_of(p)
-    size = sum((f.type.bit_width + 7) // 8 if _fixed(f.type) else 16 for f in kind.fields)
-    return Descriptor(
-        bounded=p.traits.bounded,
-        differential=p.traits.differential,
-        exact=isinstance(kind, (Counts, Exact)),
-        state_size=size,
-    )
 
 
 def merge_groups(
@@ -102,20 +69,6 @@ def merge_groups(
         columns += kind.dump(kind.reduce(arrays, starts), memory)
         names += [f.name for f in kind.fields]
     return pa.table(columns, names=names)
-
-
-def combine(p: Primitive, a: pa.Table, b: pa.Table) -> pa.Table:
-    """Merge the state columns of two tables row by row."""
-    kind = kind_of(p)
-    names = [f.name for f in kind.fields]
-    both = pa.concat_tables([a.select(names), b.select(names)])
-    n = a.num_rows
-    if isinstance(kind, Ranged):
-        pairs = np.arange(2 * n).reshape(2, n).T.ravel()
-        return merge_groups([p], both.take(pa.array(pairs)), np.arange(n) * 2)
-    arrays, memory = kind.load(both)
-    merged = cells.combine(kind, [x[:n] for x in arrays], [x[n:] for x in arrays])
-    return pa.table(kind.dump(merged, memory), schema=pa.schema(kind.fields))
 
 
 def finish(p: Primitive, table: pa.Table, ansi: bool) -> pa.Array:
@@ -299,7 +252,3 @@ def _column(table: pa.Table, p: Primitive, suffix: str) -> pa.Array:
 
 def _cast(array: pa.Array, t: pa.DataType) -> pa.Array:
     return array if array.type.equals(t) else array.cast(t)
-
-
-def _fixed(t: pa.DataType) -> bool:
-    return not (pa.types.is_nested(t) or pa.types.is_string(t) or pa.types.is_binary(t))

@@ -161,21 +161,6 @@ def places_of(spans: Spans, max_pairs: int) -> Iterator[tuple[Ints, Ints]]:
         yield spans.rows[span], np.arange(low, high) + shift[span]
 
 
-def find_pairs(
-    codes_a: Ints,
-    codes_b: Ints,
-    times_b: Ints,
-    low: Ints,
-    high: Ints,
-    max_pairs: int = MAX_PAIRS,
-) -> Iterator[tuple[Ints, Ints]]:
-    """All (x, y) with equal codes and ``low[x] <= times_b[y] <= high[x]``, in bounded chunks."""
-    rows = np.flatnonzero(present(codes_a, codes_b))
-    index = TimeIndex(codes_b[rows], times_b[rows])
-    for x, y in index.pairs(index.find(codes_a, low, high), max_pairs):
-        yield x, rows[y]
-
-
 def present(codes_a: Ints, codes_b: Ints) -> npt.NDArray[np.bool_]:
     """Whether a code of b occurs in a; rows without a key do not count."""
     if not len(codes_a) or not len(codes_b):

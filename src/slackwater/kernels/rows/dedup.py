@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from slackwater.kernels.buckets import bucket_of, flat
 from slackwater.kernels.order import group_codes
-from slackwater.kernels.windows.panes import END, clamp
 from slackwater.model.names import BUCKET, TIME
 from slackwater.semantics.lateness import is_late
+from slackwater.semantics.limits import END, LEAST, MOST, clamp
 
 Ints = npt.NDArray[np.int64]
 
@@ -24,11 +24,6 @@ class Deduped(NamedTuple):
     kept: pa.Table
     state: pa.Table
     late: int
-
-
-def needed(frontier: int, within: int | None) -> int:
-    """State rows with an older time than this can match no row at or after ``frontier``."""
-    return clamp(frontier - (within or 0))
 
 
 def step(
@@ -139,12 +134,12 @@ class _Places:
 
 
 def _plus(t: Ints, span: int) -> Ints:
-    top = np.int64(clamp((1 << 63) - 1 - span))
+    top = np.int64(clamp(MOST - span))
     return np.asarray(np.minimum(t, top) + np.int64(clamp(span)))
 
 
 def _minus(t: Ints, span: int) -> Ints:
-    bottom = np.int64(clamp(-(1 << 63) + span))
+    bottom = np.int64(clamp(LEAST + span))
     return np.asarray(np.maximum(t, bottom) - np.int64(clamp(span)))
 
 

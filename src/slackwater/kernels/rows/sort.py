@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.windows.panes import clamp
 from slackwater.model.names import TIME
 from slackwater.semantics.lateness import is_late
+from slackwater.semantics.limits import clamp
 
 
 class Sorted(NamedTuple):

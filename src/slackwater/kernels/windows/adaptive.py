@@ -23,13 +23,13 @@ from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_
 from slackwater.kernels.order import dense, group_codes
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.names import TIME, ours
 from slackwater.model.schema import Expr, column
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.adaptive import MARK, Rules, Sizes, next_modes
+from slackwater.semantics.limits import clamp
 from slackwater.semantics.window_ids import wid_range
 
 Ints = npt.NDArray[np.int64]
@@ -159,7 +159,7 @@ def step(
     fresh = _open(inner, fresh, done)
     items = _open(inner, aggregate.merge_partials(inner, [items, fresh]), done)
     if inner.plan == "panes":
-        first = (ints(living, "_time") - np.int64(spec.sliding.origin)) // inner.panes.size
+        first = (ints(living, "_time") - np.int64(spec.sliding.origin)) // inner.panes.width
         last = first
     else:
         first = np.maximum(first, done + 1)

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.kernels.aggregates.cells import Kind, Ranged
-from slackwater.kernels.windows.panes import Panes, clamp
+from slackwater.semantics.limits import clamp
+from slackwater.semantics.panes import Panes
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]

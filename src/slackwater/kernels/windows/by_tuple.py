@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from slackwater.kernels.windows import assemble
 from slackwater.kernels.windows.numbering import counter_rows, counts_of
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
     finished,
@@ -29,6 +28,7 @@ from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import column
 from slackwater.model.window import ByTuple
 from slackwater.semantics.lateness import is_late
+from slackwater.semantics.limits import clamp
 
 MARK = Primitive("_mark", "count", (column("_mark", "boolean"),), "bigint")
 RANK = Primitive("_rank", "count", (), "bigint")

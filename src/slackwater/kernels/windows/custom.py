@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.windows import assemble
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
     Step,
@@ -16,6 +15,7 @@ from slackwater.kernels.windows.partials_step import (
     merged,
     output_schema,
 )
+from slackwater.semantics.limits import clamp
 
 
 def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: int) -> Step:

@@ -17,12 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.kernels.windows.panes import END, Panes
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.names import sub_query
 from slackwater.model.schema import Field
 from slackwater.model.window import JointWindow, TimeWindow
 from slackwater.semantics.frontier import Points
+from slackwater.semantics.limits import END
+from slackwater.semantics.panes import Panes
 from slackwater.semantics.window_ids import closed_by, extent
 
 Ints = NDArray[np.int64]

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.windows import assemble
-from slackwater.kernels.windows.panes import END, clamp
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
     Step,
@@ -23,6 +22,7 @@ from slackwater.kernels.windows.partials_step import (
     merged,
     output_schema,
 )
+from slackwater.semantics.limits import END, clamp
 
 
 def step(

@@ -33,7 +33,6 @@ from slackwater.kernels.buckets import bucket_of, flat
 from slackwater.kernels.order import group_codes, stable_order
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows import assemble
-from slackwater.kernels.windows.panes import END, Panes, clamp
 from slackwater.model.aggregate import Primitive
 from slackwater.model.names import alone, ours, sub_query
 from slackwater.model.schema import Field
@@ -46,6 +45,8 @@ from slackwater.model.window import (
     TimeWindow,
     Window,
 )
+from slackwater.semantics.limits import END, clamp
+from slackwater.semantics.panes import Panes
 from slackwater.semantics.window_types.custom import custom_wids, hull
 from slackwater.semantics.window_types.rows import counted
 from slackwater.semantics.windows import WindowPlan
@@ -187,7 +188,7 @@ def partial_select(
     else:
         window = spec.sliding
         ticks = f"(({time_sql}) - {_int(window.origin)})"
-        pane, gap = _floor(ticks, spec.panes.size), gap_sql(spec, time_sql)
+        pane, gap = _floor(ticks, spec.panes.width), gap_sql(spec, time_sql)
         where = f" WHERE {gap}" if gap else ""
     groups = [*zip(spec.key_names, key_sqls), ("_pane", pane), *extra]
     items = [f"{sql} AS {ours(name)}" for name, sql in groups]
@@ -220,8 +221,8 @@ def pane_sql(spec: AggregateSpec, ticks: str, *, duck: bool, least: int | None =
         origin = spec.sliding.origin
         whole = f"({ticks})" if origin == 0 else f"(({ticks}) - {_int(origin)})"
         if least is not None and least >= origin:
-            return f"({whole} // {_int(spec.panes.size)})"
-        return _floor(whole, spec.panes.size)
+            return f"({whole} // {_int(spec.panes.width)})"
+        return _floor(whole, spec.panes.width)
     return spark_group(spec, ticks)[0]
 
 
@@ -229,7 +230,7 @@ def spark_group(spec: AggregateSpec, time_sql: str) -> tuple[str, str | None]:
     """(pane, filter) in Spark SQL, for partials of plan "panes" computed by the row engine."""
     window = spec.sliding
     ticks = f"(({time_sql}) - {window.origin}L)"
-    size = Panes.of(window).size
+    size = Panes.of(window).width
     pane = f"(({ticks} - pmod({ticks}, {size}L)) div {size}L)"
     if window.range >= window.slide:
         return pane, None

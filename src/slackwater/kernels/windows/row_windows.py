@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from slackwater.kernels.windows import assemble
 from slackwater.kernels.windows.numbering import counts_of
-from slackwater.kernels.windows.panes import END
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
     finished,
@@ -22,6 +21,7 @@ from slackwater.kernels.windows.partials_step import (
     merge_partials,
     merged,
 )
+from slackwater.semantics.limits import END
 from slackwater.semantics.limits import END as LAST
 
 Ints = npt.NDArray[np.int64]

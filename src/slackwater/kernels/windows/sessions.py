@@ -17,7 +17,6 @@ import pyarrow as pa
 from slackwater.kernels.aggregates import partials as states
 from slackwater.kernels.order import group_codes, stable_order
 from slackwater.kernels.windows import assemble
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
     Step,
@@ -27,6 +26,7 @@ from slackwater.kernels.windows.partials_step import (
     partials_schema,
 )
 from slackwater.model.window import SessionWindow
+from slackwater.semantics.limits import clamp
 
 Ints = npt.NDArray[np.int64]
 

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from slackwater.kernels.aggregates import partials as states
 from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.limits import clamp
 from slackwater.semantics.pane_sharing import StorePanes
 
 State = Callable[[int, int], pa.Table]
@@ -118,8 +118,8 @@ def read(store: Store, reader: AggregateSpec, table: pa.Table) -> pa.Table:
     columns = store.columns(reader)
     panes, own, window = store.panes, reader.panes, reader.sliding
     pane = ints(table, "_pane")
-    if panes.width != own.size or panes.origin != window.origin:
-        pane = (pane * panes.width + (panes.origin - window.origin)) // own.size
+    if panes.width != own.width or panes.origin != window.origin:
+        pane = (pane * panes.width + (panes.origin - window.origin)) // own.width
     arrays = [
         pa.array(pane) if name == "_pane" else table.column(columns.get(name, name))
         for name in schema.names

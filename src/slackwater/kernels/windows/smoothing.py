@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from slackwater.kernels.windows import assemble
 from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.kernels.windows.panes import clamp
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
+from slackwater.semantics.limits import clamp
 from slackwater.semantics.smoothing import Smoothing, cells_out, forced_to
 
 Ints = npt.NDArray[np.int64]

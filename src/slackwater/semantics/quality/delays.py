@@ -6,7 +6,7 @@ the row itself has moved first: a row in order has delay 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -112,13 +112,3 @@ def disorder(delays: Ints, after_late: bool = False) -> Disorder:
     late = delays > 0
     before = np.concatenate([[after_late], late[:-1]]) if len(late) else late
     return Disorder(len(late), int(late.sum()), int((late & before).sum()))
-
-
-def skews(clocks: Mapping[str, int]) -> tuple[str, dict[str, int]]:
-    """The slowest stream, and by how much each is ahead of it; ``clocks`` are their current times.
-
-    >>> skews({"a": 7, "b": 4})
-    ('b', {'a': 3, 'b': 0})
-    """
-    slowest = min(sorted(clocks), key=lambda name: clocks[name])
-    return slowest, {name: clock - clocks[slowest] for name, clock in clocks.items()}

@@ -25,16 +25,6 @@ def cumulated(f: Floats) -> Floats:
     return np.asarray(c / c[-1])
 
 
-def shifted(f: Floats, slack: int, granularity: int) -> Floats:
-    """Shares of the delays that remain behind a slack (all of it: the buffer's and what synchronising adds).
-
-    >>> shifted(np.array([.6, .2, .1, .1]), 1, 1).round(3).tolist()
-    [0.8, 0.1, 0.1]
-    """
-    s = min(slack // granularity, len(f) - 1)
-    return np.concatenate([[f[: s + 1].sum()], f[s + 1 :]])
-
-
 def masses(
     f: Floats,
     width: int,

@@ -8,11 +8,9 @@ aggregated values over their mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-
-Rule = Callable[[float, float, float, float], float]
 
 
 def deviations(confidence: float) -> float:

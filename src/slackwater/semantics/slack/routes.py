@@ -113,8 +113,7 @@ def decide(
     Enough consumers must have reported, the best placement must hold fewer rows than the one in use by more than the
     trigger's band, and moving must not cost more than is gained.
     """
-    enough = len(reports.wanted) >= trigger.share * len(reports.current)
-    if not reports.wanted or not enough:
+    if not reports.enough(trigger):
         return Decision(routes, reports)
     slack = reports.followed(trigger)
     tree = with_slack(tree, slack)
@@ -128,7 +127,7 @@ def decide(
 
 
 def describe(tree: Stage, routes: Routes) -> list[str]:
-    """One line per place with rows in it, for people; see `placement.describe`.
+    """One line per place with rows in it, for people.
 
     >>> tree = Stage("s", (Consumer("a", 2), Stage("x", (Consumer("b", 5),), 0.5)))
     >>> describe(tree, routes_of(tree, optimal(tree)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -151,9 +151,3 @@ class Selectivity:
     def value(self) -> float:
         """The share that passes; 1 before any row was seen."""
         return self.rows_out / self.rows_in if self.rows_in else 1.0
-
-
-def concerned(plans: Mapping[str, Stage], queries: Iterable[str]) -> list[str]:
-    """The streams whose tree holds one of ``queries``: only their buffers may have to change."""
-    wanted = set(queries)
-    return [s for s, tree in plans.items() if wanted & {c.name for c in tree.consumers}]

@@ -67,10 +67,9 @@ class Reports:
             for q, k in self.current.items()
         }
 
-    def is_due(self, trigger: Trigger) -> bool:
-        """Whether enough queries have reported, and something would change."""
-        enough = len(self.wanted) >= trigger.share * len(self.current)
-        return bool(self.wanted) and enough and self.followed(trigger) != dict(self.current)
+    def enough(self, trigger: Trigger) -> bool:
+        """Whether enough queries have reported."""
+        return bool(self.wanted) and len(self.wanted) >= trigger.share * len(self.current)
 
     def done(self, slack: Mapping[str, int]) -> Reports:
         """After a change to ``slack``; reports start anew."""

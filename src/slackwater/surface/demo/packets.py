@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.model.time import SECOND
@@ -35,8 +34,6 @@ _ARROW = pa.schema(
         ("offset", pa.int64()),
     ]
 )
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slackwater.engine.clock import ManualClock
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
@@ -24,6 +23,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.model.node import LATE_FIELDS, Late, Node, Source
 from slackwater.model.rewrite import Rewrite
 from slackwater.semantics.bounds import topological
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.executors.observing import (
     clock_of,
     count_late,

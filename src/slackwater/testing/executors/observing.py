@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.engine.clock import ManualClock
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.transcripts.script import Transcript
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)

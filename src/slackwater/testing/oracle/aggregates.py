@@ -49,7 +49,7 @@ def aggregate(primitive: Primitive, rows: Sequence[Mapping[str, Any]]) -> Any:
     raise AnalysisError(
         "UNKNOWN_AGGREGATE",
         f"the oracle does not know the aggregate {f!r}",
-        hint="see slackwater.model.aggregate.PRIMITIVES",
+        hint="see slackwater.model.aggregate.TRAITS",
         function=f,
     )
 

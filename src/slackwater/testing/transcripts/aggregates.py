@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from slackwater.model.aggregate import PRIMITIVES, Primitive
+from slackwater.model.aggregate import TRAITS, Primitive
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
 
-_CALLED = sorted([*PRIMITIVES, "median", "first", "last"], key=len, reverse=True)
+_CALLED = sorted([*TRAITS, "median", "first", "last"], key=len, reverse=True)
 _CALL = re.compile(rf"\b({'|'.join(_CALLED)})\s*\(", re.IGNORECASE)
 _OF_ARGUMENT = (
     "sum", "min", "max", "max_by", "min_by", "sum_distinct", "mode", "percentile_approx",
