@@ -13,9 +13,10 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import END, AggregateSpec, Ints, ints
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import TIME
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START

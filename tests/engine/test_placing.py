@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.simulations.placements import candidates
 from slackwater.engine.driver import loop as loops
 from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
@@ -28,7 +29,7 @@ from slackwater.model.policy import BoundedDelay, MaxDelay, Policy
 from slackwater.model.rewrite import Rewrite
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
-from slackwater.semantics.slack.placement import candidates, optimal, unshared
+from slackwater.semantics.slack.placement import optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, Decision, place, routes_of
 from slackwater.semantics.slack.waiting import Waiting
 from slackwater.surface.explain import explain_plan

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from slackwater.kernels import column_engine
-from slackwater.kernels.column_engine import connect, literal, quote, sql_to_arrow
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.model.duck_sql import literal, quote
 
 
 def setting(con, name: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from slackwater.kernels.room import spill_error
+from slackwater.model.duck_sql import literal
 
 if TYPE_CHECKING:
     import duckdb
@@ -148,16 +149,6 @@ def plain(table: pa.Table) -> pa.Table:
         return table
     schema = pa.schema([pa.field(f.name, t) for f, t in zip(table.schema, types)])
     return table.cast(schema)
-
-
-def quote(name: str) -> str:
-    """An identifier of the column engine."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A string literal of the column engine."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _plain_type(t: pa.DataType) -> pa.DataType:

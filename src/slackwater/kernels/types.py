@@ -10,6 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from slackwater.errors import AnalysisError
+from slackwater.model.duck_sql import quote
 from slackwater.model.schema import Field
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -74,7 +75,7 @@ def parse(text: str) -> Parsed:
             if len(pieces) == 2:
                 return Parsed("map", parts=(parse(pieces[0]), parse(pieces[1])))
         if kind == "struct":
-            pairs = [_name_and_type(piece) for piece in split(inner)] if inner.strip() else []
+            pairs = [name_and_type(piece) for piece in split(inner)] if inner.strip() else []
             return Parsed(
                 "struct", tuple(name for name, _ in pairs), tuple(parse(t) for _, t in pairs)
             )
@@ -146,9 +147,7 @@ def duck_of(p: Parsed) -> str:
     if p.kind == "map":
         return f"MAP({duck_of(p.parts[0])}, {duck_of(p.parts[1])})"
     if p.kind == "struct":
-        inner = ", ".join(
-            '"' + n.replace('"', '""') + '" ' + duck_of(t) for n, t in zip(p.names, p.parts)
-        )
+        inner = ", ".join(f"{quote(n)} {duck_of(t)}" for n, t in zip(p.names, p.parts))
         return f"STRUCT({inner})"
     return _ATOMS[p.kind][1]
 
@@ -176,7 +175,8 @@ def split(text: str) -> list[str]:
     return pieces
 
 
-def _name_and_type(piece: str) -> tuple[str, str]:
+def name_and_type(piece: str) -> tuple[str, str]:
+    """A field of a struct."""
     body = piece.strip()
     if body.startswith("`"):
         m = re.match(r"`((?:[^`]|``)*)`\s*:", body)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slackwater.model.duck_sql import quote
 from slackwater.model.meaning import Meaning
+from slackwater.model.spark_sql import quoted
 
 
 @dataclass(frozen=True)
@@ -46,5 +48,4 @@ class Named:
 
 def column(name: str, type: str) -> Expr:
     """The expression that is just a column."""
-    duck = '"' + name.replace('"', '""') + '"'
-    return Expr("`" + name.replace("`", "``") + "`", type, duck)
+    return Expr(quoted(name), type, quote(name))

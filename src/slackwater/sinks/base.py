@@ -31,6 +31,10 @@ class Sink(ABC):
 
     exactly_once = False
     kind = ""
+    lasting = True
+    """Whether the output outlives the session, so that the query wants a checkpoint that does, too."""
+    read_later = False
+    """Whether staged files are read after the query's end."""
 
     def __init__(self, name: str, fields: tuple[Field, ...]):
         self.name = name

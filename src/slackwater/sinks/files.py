@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from slackwater.engine.analysis.text import quoted
 from slackwater.engine.paths.batch import Staging
 from slackwater.engine.paths.task_errors import written_by_spark
 from slackwater.engine.store import failpoints
@@ -24,6 +23,7 @@ from slackwater.engine.store.storage import Storage, below, renaming
 from slackwater.kernels.room import room_for
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
 from slackwater.sinks.base import Sink, check_file, lost, make_folder
 
 if TYPE_CHECKING:

@@ -33,6 +33,8 @@ class MemorySink(Sink):
 
     exactly_once = True
     kind = "memory"
+    lasting = False
+    read_later = True
 
     @property
     def data(self) -> PurePath:
@@ -96,6 +98,7 @@ class ConsoleSink(Sink):
     """Prints each batch that has rows."""
 
     kind = "console"
+    lasting = False
 
     def __init__(self, name: str, fields: tuple[Field, ...], rows: int = 20, truncate: bool = True):
         super().__init__(name, fields)
@@ -112,6 +115,7 @@ class NoopSink(Sink):
     """Computes everything and writes nothing; for measurements."""
 
     kind = "noop"
+    lasting = False
 
     def staging(self) -> Staging | None:
         return None

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.aggregates import Text
-from slackwater.engine.analysis.text import quoted
 from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
@@ -15,6 +14,7 @@ from slackwater.model.join_times import leaves
 from slackwater.model.names import ours
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.schema import Expr, Field, Named, column
+from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.model.window import JointWindow, RowWindow, SessionWindow
 from slackwater.semantics.state_bounds import check_bounded

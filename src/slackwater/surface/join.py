@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analysis.text import quoted
 from slackwater.engine.plan.reserved import check_names
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band, Condition, How, MixedKey, Reach, Tumbling, Within
@@ -16,6 +15,7 @@ from slackwater.model.join_times import join_times, renamed
 from slackwater.model.names import ours
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
+from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
 from slackwater.model.window import TimeWindow
 from slackwater.surface.bands import BandSpec

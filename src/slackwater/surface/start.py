@@ -106,9 +106,7 @@ def start(
     settings = settings_of(merged)
     close = _nothing
     if location is None:
-        if not all(
-            type(s).__name__ in ("MemorySink", "ConsoleSink", "NoopSink") for s in sinks.values()
-        ):
+        if any(s.lasting for s in sinks.values()):
             raise AnalysisError(
                 "NO_CHECKPOINT",
                 "the query has no checkpoint directory",
@@ -117,7 +115,7 @@ def start(
         temporary = tempfile.mkdtemp(prefix="slackwater-checkpoint-")
         location = temporary
         close = lambda: shutil.rmtree(temporary, ignore_errors=True)  # noqa: E731
-        if any(type(s).__name__ == "MemorySink" for s in sinks.values()):
+        if any(s.read_later for s in sinks.values()):
             atexit.register(close)  # the view is read after the query's end
             close = _nothing
     checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)

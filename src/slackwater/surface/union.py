@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.engine.analysis.text import quoted
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Union
 from slackwater.model.schema import Field, Named, column
+from slackwater.model.spark_sql import quoted
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream

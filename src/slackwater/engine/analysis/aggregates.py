@@ -8,9 +8,10 @@ from typing import Any
 
 from slackwater.engine.analysis.calls import shape_of, unsupported
 from slackwater.engine.analysis.schema import type_of
-from slackwater.engine.analysis.text import Printer, Replace, quoted
+from slackwater.engine.analysis.text import Printer, Replace
 from slackwater.model.names import ours
 from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from slackwater.engine.analysis.aggregates import Cutter, Text, items, text_of
 from slackwater.engine.analysis.conjuncts import Conjunct, conjuncts
 from slackwater.engine.analysis.schema import data_type, fields_of, struct_of, type_name
 from slackwater.engine.analysis.session_settings import current
-from slackwater.engine.analysis.text import Printer, Replace, ident, quoted
+from slackwater.engine.analysis.text import Printer, Replace, ident
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregates.kinds import kind_of
 from slackwater.kernels.translate import NotTranslatable, translate
@@ -24,6 +24,7 @@ from slackwater.kernels.translate.shifts import shift_of
 from slackwater.model.aggregate import Primitive
 from slackwater.model.names import ours
 from slackwater.model.schema import Expr, Field, Named
+from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn
 
 if TYPE_CHECKING:

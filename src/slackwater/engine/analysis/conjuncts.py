@@ -8,8 +8,9 @@ from typing import Any
 
 from slackwater.engine.analysis.aggregates import nothing
 from slackwater.engine.analysis.schema import type_of
-from slackwater.engine.analysis.text import Printer, quoted
+from slackwater.engine.analysis.text import Printer
 from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analysis.text import quoted
 from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
 
 # the type, not a field of that name; names in backquotes stay
 _TIMESTAMP = re.compile(r"(`(?:[^`]|``)*`)|\btimestamp\b(?!:)")

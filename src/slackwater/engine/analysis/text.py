@@ -16,6 +16,7 @@ from typing import Any
 from slackwater.errors import AnalysisError
 from slackwater.model.meaning import Meaning
 from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _HOLE = re.compile(r"swhole(\d+)x")
@@ -42,11 +43,6 @@ _TRAITS = ("RuntimeReplaceable", "Generator", "SubqueryExpression", "Nondetermin
 _KINDS: dict[str, frozenset[str]] = {}
 
 Replace = Callable[[Any], str | None]
-
-
-def quoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def ident(attribute: Any) -> int:

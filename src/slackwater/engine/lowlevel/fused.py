@@ -20,12 +20,13 @@ from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.plan.plan import Operator, Path, Plan
 from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.kernels.aggregates import partials
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.model.aggregate import Primitive
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import PASS, SOURCE, key, ours, sub_query
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.schema import Expr
+from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.lateness import (
     FUTURE,
@@ -72,7 +73,7 @@ class Dialect:
 
     def name(self, name: str) -> str:
         """A quoted column name."""
-        return quote(name) if self.duck else "`" + name.replace("`", "``") + "`"
+        return quote(name) if self.duck else quoted(name)
 
     def text(self, expr: Expr) -> str:
         """An expression."""

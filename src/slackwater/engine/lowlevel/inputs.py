@@ -29,6 +29,7 @@ from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
 from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.model.names import PASS, SOURCE, ours
 from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +129,7 @@ def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFram
             continue
         frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
         columns = [
-            F.col(_quoted(f.name)).alias(place)
+            F.col(quoted(f.name)).alias(place)
             for f, place in zip(item.fields, held[index], strict=True)
         ]
         parts.append(frame.select(F.lit(index).alias(SOURCE), *columns))
@@ -202,11 +203,11 @@ def _evaluate(
     from pyspark.sql import functions as F
 
     carried = frame.columns
-    whole = F.struct(*[F.col(_quoted(c)) for c in carried]).alias(_WHOLE)
+    whole = F.struct(*[F.col(quoted(c)) for c in carried]).alias(_WHOLE)
     current = frame.select(
         whole,
         (F.col(SOURCE) == index).alias(PASS),
-        *[F.col(_quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
+        *[F.col(quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
     )
     shown = list(names)
     for step in path.steps:
@@ -223,9 +224,5 @@ def _evaluate(
                 shown = [c.name for c in step.columns]
             case _:
                 raise unknown_step(step)
-    struct = F.struct(*[F.col(_quoted(c)) for c in shown], F.col(PASS))
+    struct = F.struct(*[F.col(quoted(c)) for c in shown], F.col(PASS))
     return current.select(f"{_WHOLE}.*", struct.alias(result))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -16,6 +16,7 @@ from slackwater.engine.lowlevel.fused import Dialect, Fused, query
 from slackwater.engine.lowlevel.inputs import Input, places
 from slackwater.engine.paths.batch import Batch
 from slackwater.model.names import SOURCE, ours, sub_query
+from slackwater.model.spark_sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +52,7 @@ def partial_frame(
     view = ours(f"_batch_{abs(hash(batch.root)) % 10**9}")
     frame.createOrReplaceTempView(view)
     held = zip(inputs[index].fields, places(batch.plan, inputs)[index], strict=True)
-    names = [f"`{place}` AS {_quoted(f.name)}" for f, place in held]
+    names = [f"`{place}` AS {quoted(f.name)}" for f, place in held]
     base = f"SELECT {SOURCE}, {', '.join(names)} FROM {view} WHERE {SOURCE} = {index}"
     groups, items, relation = query(batch, fused, base, Dialect(False, index))
     by = ", ".join(str(i + 1) for i in range(len(groups)))
@@ -135,7 +136,3 @@ def _find_exchange(plan: Any) -> Any:
 
 def _alias(item: str) -> str:
     return item.rsplit(" AS ", 1)[1].strip('`"')
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

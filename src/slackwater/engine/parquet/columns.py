@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from slackwater.engine.parquet.types import Mismatch, Stored, matches, reading, stored_columns
 from slackwater.errors import ExecutionError
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.types import duck_type, parse
+from slackwater.model.duck_sql import quote
 from slackwater.model.schema import Field
 
 _REFUSED = "__sw_refused"

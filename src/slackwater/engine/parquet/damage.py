@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from slackwater.engine.parquet.columns import FileColumns, bad_file, refusal
 from slackwater.errors import ExecutionError, SlackwaterError
-from slackwater.kernels.column_engine import connect, is_engine_error, literal
+from slackwater.kernels.column_engine import connect, is_engine_error
+from slackwater.model.duck_sql import literal
 from slackwater.model.names import ours
 from slackwater.model.schema import Field
 

@@ -9,8 +9,8 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 
 from slackwater.errors import AnalysisError
-from slackwater.kernels.column_engine import literal
 from slackwater.kernels.types import Parsed
+from slackwater.model.duck_sql import literal
 from slackwater.semantics.local_time import instant_of
 
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.kernels.column_engine import literal, quote
 from slackwater.kernels.types import Parsed, duck_of
+from slackwater.model.duck_sql import literal, quote
 
 EPOCH = "DATE '1970-01-01'"
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}

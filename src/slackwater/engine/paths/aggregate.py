@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from slackwater.engine.paths.steps import Queried, relation, ticks_sql
 from slackwater.engine.plan.plan import Operator, Path
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.windows import adaptive, joint
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.counting import counted_rows, counted_select
 from slackwater.kernels.windows.partials_step import AggregateSpec
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import FLOOR, sub_query
 from slackwater.model.node import Aggregate
 from slackwater.semantics.windows import keeps_rows, needs_rows

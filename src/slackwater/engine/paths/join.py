@@ -13,9 +13,9 @@ import pyarrow as pa
 from slackwater.engine.paths.steps import Queried, relation, renamed, ticks_sql
 from slackwater.engine.plan.plan import Operator, Path
 from slackwater.kernels.buckets import bucket_of
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.types import arrow_type
 from slackwater.model import names
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import BUCKET, TIME, sub_query
 from slackwater.model.node import Join, raw_name
 from slackwater.model.time import TimeColumn

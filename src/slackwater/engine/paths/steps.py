@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from slackwater.engine.plan.steps import FilterStep, ProjectStep, Step, unknown_step
-from slackwater.kernels.column_engine import quote
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import ROWS, sub_query
 from slackwater.model.schema import Named, column
 from slackwater.model.time import TimeColumn

@@ -35,9 +35,9 @@ from slackwater.kernels.aggregates.kinds import kind_of, unsupported
 from slackwater.kernels.aggregates.sketches import Hashes
 from slackwater.kernels.aggregates.udaf import UserKind
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.types import arrow_type, parse
 from slackwater.model.aggregate import Primitive
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import ours
 
 __all__ = [

@@ -18,6 +18,7 @@ from slackwater.kernels.translate.types import (
     decimal_of,
     fields_of_struct,
 )
+from slackwater.model.duck_sql import quote
 from slackwater.model.zone import fixed_offset
 
 _Operators = dict[type[exp.Expression], str]
@@ -164,10 +165,8 @@ class _Generator:
         if known is None:
             raise NotTranslatable(f"unknown column {parts[0]}")
         name, type = known
-        quoted = '"' + name.replace('"', '""') + '"'
-        if len(parts) > 1:
-            return self._fields(Typed(quoted, type), parts[1:])
-        return Typed(quoted, type)
+        column = Typed(quote(name), type)
+        return self._fields(column, parts[1:]) if len(parts) > 1 else column
 
     def _fields(self, a: Typed, parts: Sequence[str]) -> Typed:
         for part in parts:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.kernels.translate.types import NotTranslatable, duck_type
+from slackwater.model.duck_sql import literal, quote
 
 LONGEST = 20_000
 """Longest text of a piece: guards repeat their operands, so nesting may double the text."""
@@ -56,9 +57,8 @@ class Context:
 
 
 def _shown(name: str, type: str) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
     # As text, a time that is too far away would be an error of its own.
-    value = f"epoch_us({quoted})" if type.startswith("timestamp") else quoted
+    value = f"epoch_us({quote(name)})" if type.startswith("timestamp") else quote(name)
     unit = " microseconds" if type.startswith("timestamp") else ""
     shown = f"coalesce(CAST({value} AS VARCHAR) || '{unit}', 'NULL')"
     return f"{text_literal(f'{name} = ')} || {shown}"
@@ -71,7 +71,7 @@ def text_literal(value: str) -> str:
     """A string literal; one with a zero byte cannot be written."""
     if "\0" in value:
         raise NotTranslatable("a zero byte in a string")
-    return "'" + value.replace("'", "''") + "'"
+    return literal(value)
 
 
 def null(type: str) -> str:

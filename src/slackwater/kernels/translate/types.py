@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from slackwater.kernels.types import name_and_type, split
+
 
 class NotTranslatable(Exception):
     """No faithful translation exists; the message says what stands in the way."""
@@ -53,38 +55,5 @@ def fields_of_struct(type: str) -> list[tuple[str, str]]:
     """Names and types of a struct's fields."""
     if not type.startswith("struct<"):
         raise NotTranslatable(f"{type} has no fields")
-    fields: list[tuple[str, str]] = []
-    body, at = type[len("struct<") : -1], 0
-    while at < len(body):
-        name, at = _field_name(body, at)
-        end = _type_end(body, at)
-        fields.append((name, body[at:end]))
-        at = end + 1
-    return fields
-
-
-def _field_name(body: str, at: int) -> tuple[str, int]:
-    if body[at] == "`":
-        found = re.compile(r"`((?:[^`]|``)*)`:").match(body, at)
-        if found is None:
-            raise NotTranslatable(f"field name in {body}")
-        return found.group(1).replace("``", "`"), found.end()
-    colon = body.index(":", at)
-    return body[at:colon], colon + 1
-
-
-def _type_end(body: str, at: int) -> int:
-    depth, quoted = 0, False
-    for i in range(at, len(body)):
-        c = body[i]
-        if c == "`":
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif c in "<(":
-            depth += 1
-        elif c in ">)":
-            depth -= 1
-        elif c == "," and depth == 0:
-            return i
-    return len(body)
+    body = type[len("struct<") : -1]
+    return [name_and_type(piece) for piece in split(body)] if body else []

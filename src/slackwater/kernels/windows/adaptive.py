@@ -19,12 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.kernels.buckets import bucket_of, flat
-from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import Connection, connect, sql_to_arrow
 from slackwater.kernels.order import dense, group_codes
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import TIME, ours
 from slackwater.model.schema import Expr, column
 from slackwater.model.window import TimeWindow

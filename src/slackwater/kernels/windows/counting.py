@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.kernels.buckets import bucket_of, flat
-from slackwater.kernels.column_engine import Connection, connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import Connection, connect, sql_to_arrow
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows.numbering import numbered
 from slackwater.kernels.windows.partials_step import (
@@ -23,6 +23,7 @@ from slackwater.kernels.windows.partials_step import (
     without_prefix,
 )
 from slackwater.model.aggregate import Primitive
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import PASS, TIME, ours
 from slackwater.model.schema import Expr, column
 from slackwater.model.window import ByTuple, RowWindow

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.kernels.column_engine import connect, quote, sql_to_arrow
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_type
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import TIME
 from slackwater.model.node import Node, Union
 from slackwater.model.schema import Expr

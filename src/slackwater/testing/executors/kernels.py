@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from slackwater.engine.operators.program import Arrival
 from slackwater.engine.plan.plan import Operator
 from slackwater.errors import AnalysisError, LateRowError
-from slackwater.kernels.column_engine import quote
 from slackwater.kernels.rows import dedup, sort
 from slackwater.kernels.windows import adaptive, joint
 from slackwater.kernels.windows import partials_step as aggregate
@@ -24,6 +23,7 @@ from slackwater.kernels.windows.counting import counted_rows, counted_select
 from slackwater.kernels.windows.partials_step import AggregateSpec, partial_select
 from slackwater.kernels.windows.pattern_match import matching
 from slackwater.model.aggregate import Primitive
+from slackwater.model.duck_sql import quote
 from slackwater.model.names import TIME
 from slackwater.model.node import (
     Aggregate,
