@@ -24,5 +24,5 @@ class ByValue:
 
 @lru_cache(maxsize=64)
 def _loaded(code: bytes) -> tuple[Any, ...]:
-    found: tuple[Any, ...] = pickle.loads(code)
-    return found
+    values: tuple[Any, ...] = pickle.loads(code)
+    return values

@@ -206,6 +206,6 @@ def _and_true(e: Expr) -> Expr:
 
 
 def _field(source: Source, name: str) -> Field:
-    found = source.field(name)
-    assert found is not None
-    return found
+    field = source.field(name)
+    assert field is not None
+    return field

@@ -52,14 +52,14 @@ def propagate(
     position too, what joins may promise of their inputs while rows of these wait to be joined, and
     aggregates while results wait to come out.
     """
-    found: dict[int, dict[str, int]] = {}
+    bounds_of: dict[int, dict[str, int]] = {}
     for position, node in enumerate(nodes):
-        inputs: list[Bounds] = [found[id(c)] for c in node.children]
+        inputs: list[Bounds] = [bounds_of[id(c)] for c in node.children]
         if holds and position in holds:
             held = zip(inputs, RULES[type(node)].entering(node), holds[position], strict=True)
             inputs = [{**b, on: min(b[on], h)} for b, on, h in held]
-        found[id(node)] = output_bounds(node, inputs, sources)
-    return [found[id(node)] for node in nodes]
+        bounds_of[id(node)] = output_bounds(node, inputs, sources)
+    return [bounds_of[id(node)] for node in nodes]
 
 
 def output_bounds(

@@ -109,7 +109,7 @@ def grouped(windows: Sequence[TimeWindow]) -> list[list[int]]:
     [[0, 1], [2]]
     """
     left = list(range(len(windows)))
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     while left:
         chosen, aside = list(left), []
         while len(chosen) > 1:
@@ -118,9 +118,9 @@ def grouped(windows: Sequence[TimeWindow]) -> list[list[int]]:
             worst = max(chosen, key=lambda i: _width_without(windows, chosen, i))
             chosen.remove(worst)
             aside.append(worst)
-        found.append(chosen)
+        groups.append(chosen)
         left = sorted(aside)
-    return sorted(found)
+    return sorted(groups)
 
 
 def _width_without(windows: Sequence[TimeWindow], chosen: Sequence[int], i: int) -> int:

@@ -26,12 +26,12 @@ __all__ = [
 
 def wants(nodes: Sequence[Node]) -> list[tuple[Want, ...]]:
     """For every operator, in the order of ``nodes`` (children first), what its consumers can use of it."""
-    found: dict[int, list[Want]] = {id(n): [] for n in nodes}
+    wanted: dict[int, list[Want]] = {id(n): [] for n in nodes}
     for node in reversed(nodes):
-        below = RULES[type(node)].wants(node, found[id(node)])
+        below = RULES[type(node)].wants(node, wanted[id(node)])
         for child, own in zip(node.children, below, strict=True):
-            found[id(child)] += own
-    return [tuple(dict.fromkeys(found[id(n)])) for n in nodes]
+            wanted[id(child)] += own
+    return [tuple(dict.fromkeys(wanted[id(n)])) for n in nodes]
 
 
 def passes_patterns(node: Node) -> bool:
@@ -49,15 +49,15 @@ def propagate_patterns(
     if not any(sources.values()):
         return [() for _ in nodes]
     needs = wants(nodes)
-    found: dict[int, Patterns] = {}
+    patterns_of: dict[int, Patterns] = {}
     linear = {id(n): b for n, b in zip(nodes, bounds, strict=True)}
     for node, need, bound in zip(nodes, needs, bounds, strict=True):
-        inputs = [found[id(c)] for c in node.children]
+        inputs = [patterns_of[id(c)] for c in node.children]
         below = [linear[id(c)] for c in node.children]
         mine = RULES[type(node)].patterns(node, inputs, below, sources)
         known = {c: v for c, v in bound.items() if v > START}
-        found[id(node)] = described(above(mine, known), need)
-    return [found[id(n)] for n in nodes]
+        patterns_of[id(node)] = described(above(mine, known), need)
+    return [patterns_of[id(n)] for n in nodes]
 
 
 # ---- what patterns close ----
@@ -94,7 +94,7 @@ def closing(node: Aggregate, patterns: Patterns, bound: int) -> Closing:
         return Closing()
     assert isinstance(w, TimeWindow)
     names = [plain_column(k.expr) for k in node.keys]
-    found = []
+    closed_groups = []
     for p in patterns:
         tests = dict(p.tests)
         time = tests.pop(w.on, None) if w.on not in names else None
@@ -102,6 +102,6 @@ def closing(node: Aggregate, patterns: Patterns, bound: int) -> Closing:
         if bound > START:
             spans = Test.of([*spans, (None, bound)]).spans
         if set(tests) <= set(names):
-            found.append((tuple(tests.get(n or "") for n in names), spans))
+            closed_groups.append((tuple(tests.get(n or "") for n in names), spans))
     closed = closed_by(bound, w)
-    return Closing(tuple(found), closed)
+    return Closing(tuple(closed_groups), closed)

@@ -30,7 +30,7 @@ def pattern_of(
     >>> p.matches({"k": "a", "ts": 9}), p.matches({"k": "a", "ts": 10})
     (True, False)
     """
-    found: dict[str, Test] = {}
+    pattern: dict[str, Test] = {}
     for name, (op, value) in tests.items():
         column = next((c for c in types if c.lower() == str(name).lower()), None)
         if column is None:
@@ -39,13 +39,13 @@ def pattern_of(
             )
         test = _test(column, op, value, types[column], zone)
         if test is not None:
-            found[column] = test
-    if not found:
+            pattern[column] = test
+    if not pattern:
         raise _bad(
             "a pattern without a test says that no row comes any more",
             "give at least one column a test; a stream ends by endOfStream=True or query.end()",
         )
-    return Pattern.of(found)
+    return Pattern.of(pattern)
 
 
 def _test(column: str, op: str | None, given: Any, type: str, zone: str) -> Test | None:

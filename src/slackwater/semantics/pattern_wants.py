@@ -41,7 +41,7 @@ def described(patterns: Patterns, wanted: Sequence[Want]) -> Patterns:
 
     Fewer patterns say the same to these consumers; a pattern that would say nothing is left out.
     """
-    found = []
+    useful = []
     for p in patterns:
         able = [w for w in wanted if set(p.columns) <= w.columns]
         if not able:
@@ -54,5 +54,5 @@ def described(patterns: Patterns, wanted: Sequence[Want]) -> Patterns:
                 first = able[0]
                 grain = gcd(*(w.slide for w in able), *(w.origin - first.origin for w in able))
                 p = p.replaced(time, Test.below(aligned(limit, grain, first.origin)))
-        found.append(p)
-    return merged(found)
+        useful.append(p)
+    return merged(useful)

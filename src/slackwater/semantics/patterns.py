@@ -42,10 +42,10 @@ class Test:
         >>> Test.of([(5, 7), (None, 3), (3, 5)]).spans
         ((None, 7),)
         """
-        found = [s for s in spans if s[0] is None or s[1] is None or s[0] < s[1]]  # type: ignore[operator]
-        found.sort(key=lambda s: (s[0] is not None, s[0] if s[0] is not None else 0))
+        ordered = [s for s in spans if s[0] is None or s[1] is None or s[0] < s[1]]  # type: ignore[operator]
+        ordered.sort(key=lambda s: (s[0] is not None, s[0] if s[0] is not None else 0))
         joined: list[Span] = []
-        for low, high in found:
+        for low, high in ordered:
             if joined and _reaches(joined[-1][1], low):
                 joined[-1] = (joined[-1][0], _later(joined[-1][1], high))
             else:
@@ -242,35 +242,35 @@ def joined(old: Patterns, new: Iterable[Pattern], times: Iterable[str] = ()) -> 
     statements give the same rows excluded, whatever the order in which they came.
     """
     keep = frozenset(times)
-    found = list(old)
+    patterns = list(old)
     for pattern in merged(p for p in new if not p.empty):
-        if any(not pattern.apart(other) and pattern.within(other) for other in found):
+        if any(not pattern.apart(other) and pattern.within(other) for other in patterns):
             continue
-        left = [p if p.apart(pattern) else p.without(pattern, keep) for p in found]
-        found = [p for p in left if p is not None and not p.empty]
+        left = [p if p.apart(pattern) else p.without(pattern, keep) for p in patterns]
+        patterns = [p for p in left if p is not None and not p.empty]
         rest: Pattern | None = pattern
-        for other in found:
+        for other in patterns:
             if rest is not None and not rest.apart(other):
                 rest = rest.without(other, keep)
         if rest is not None and not rest.empty:
-            found.append(rest)
-    return merged(found)
+            patterns.append(rest)
+    return merged(patterns)
 
 
 def merged(patterns: Iterable[Pattern]) -> Patterns:
     """The same statements, patterns that differ in one column only made one; in a fixed order."""
-    found = list(dict.fromkeys(patterns))
-    columns = sorted({c for p in found for c in p.columns})
+    distinct = list(dict.fromkeys(patterns))
+    columns = sorted({c for p in distinct for c in p.columns})
     before = -1
-    while before != len(found):
-        before = len(found)
+    while before != len(distinct):
+        before = len(distinct)
         for column in columns:
             by: dict[Any, list[Pattern]] = {}
-            for p in found:
+            for p in distinct:
                 rest: Any = tuple(t for t in p.tests if t[0] != column)
                 by.setdefault((p,) if len(rest) == len(p.tests) else rest, []).append(p)
-            found = [_merged(column, alike) for alike in by.values()]
-    return tuple(sorted(found, key=_order))
+            distinct = [_merged(column, alike) for alike in by.values()]
+    return tuple(sorted(distinct, key=_order))
 
 
 def _merged(column: str, alike: Sequence[Pattern]) -> Pattern:
@@ -297,7 +297,7 @@ def above(patterns: Patterns, bounds: Mapping[str, int]) -> Patterns:
     """What patterns say beyond linear bounds: those that bounds imply are left out, and a test on times that
     begins below the bound of its column begins at the beginning, since earlier rows do not come either.
     """
-    found = []
+    left = []
     for p in patterns:
         tests = dict(p.tests)
         for column, bound in bounds.items():
@@ -308,8 +308,8 @@ def above(patterns: Patterns, bounds: Mapping[str, int]) -> Patterns:
                 if wide.spans[0][1] != bound:
                     tests[column] = wide
         else:
-            found.append(Pattern.of(tests))
-    return tuple(found)
+            left.append(Pattern.of(tests))
+    return tuple(left)
 
 
 def _order(p: Pattern) -> list[Any]:

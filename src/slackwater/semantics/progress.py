@@ -141,12 +141,12 @@ class SourceState:
             columns[name] = ColumnState(**{**c, "partitions": partitions})
         orders = {p: tuple(o) for p, o in json["orders"].items()}
         patterns = tuple(Pattern.from_json(p) for p in json.get("patterns", ()))
-        said = {
+        by_partition = {
             name: tuple(Pattern.from_json(p) for p in ps)
             for name, ps in json.get("said", {}).items()
         }
         quality = {c: QualityState.from_json(q) for c, q in json.get("quality", {}).items()}
-        parts = {"columns": columns, "orders": orders, "patterns": patterns, "said": said}
+        parts = {"columns": columns, "orders": orders, "patterns": patterns, "said": by_partition}
         return cls(**{**json, **parts, "quality": quality})
 
     def with_quality(self, column: str, known: QualityState) -> SourceState:
@@ -222,7 +222,7 @@ def advance(
     orders = dict(state.orders)
     for partition, order in summary.orders.items():
         orders[partition] = max(orders.get(partition, order), order)
-    patterns, said = advance_patterns(source, state, summary, columns)
+    patterns, by_partition = advance_patterns(source, state, summary, columns)
     return SourceState(
         columns,
         state.rows + summary.rows,
@@ -230,7 +230,7 @@ def advance(
         since,
         orders,
         patterns,
-        said,
+        by_partition,
         quality,
     )
 

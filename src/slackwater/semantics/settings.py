@@ -173,15 +173,15 @@ def resolve_source(source: Source) -> tuple[Settings, ...]:
                 hint='say which column gives it: order="offset"',
                 stream=source.given_name,
             )
-    found = []
+    resolved = []
     for time, policy in zip(source.times, source.policies, strict=True):
         if isinstance(policy, Quality):
             _check_quality(source, policy)
         settings = resolve(policy, time, source.replay, source.zone)
         column = source.field(settings.punctuation) if settings.punctuation else None
         patterns = column is not None and column.type.startswith("map<")
-        found.append(replace(settings, patterns=patterns))
-    return tuple(found)
+        resolved.append(replace(settings, patterns=patterns))
+    return tuple(resolved)
 
 
 def _check_quality(source: Source, policy: Quality) -> None:

@@ -49,17 +49,22 @@ def advance_patterns(
     bounds = {name: c.bound for name, c in columns.items() if c.bound > START}
     if all(v >= END for v in bounds.values()) and len(bounds) == len(columns):
         return (), {}
-    said: dict[str, Patterns] = {}
+    by_partition: dict[str, Patterns] = {}
     if source.partition is None:
         new = list(summary.patterns.get("", ()))
     else:
         for name in sorted({*state.said, *summary.patterns}):
             both = joined(state.said.get(name, ()), summary.patterns.get(name, ()), columns)
-            said[name] = above(both, _partition_bounds(columns, name))
-        new = [p for name, ps in said.items() for p in ps if _speaks_of(p, source.partition, name)]
-        new += _common(columns, said)
+            by_partition[name] = above(both, _partition_bounds(columns, name))
+        new = [
+            p
+            for name, ps in by_partition.items()
+            for p in ps
+            if _speaks_of(p, source.partition, name)
+        ]
+        new += _common(columns, by_partition)
     patterns = above(joined(state.patterns, new, columns), bounds)
-    if sum(len(ps) for ps in (patterns, *said.values())) > MAX_PATTERNS:
+    if sum(len(ps) for ps in (patterns, *by_partition.values())) > MAX_PATTERNS:
         raise ExecutionError(
             "TOO_MANY_PATTERNS",
             f"punctuation of stream '{source.name}' amounts to more than {MAX_PATTERNS} patterns that hold "
@@ -69,17 +74,17 @@ def advance_patterns(
             stream=source.name,
             limit=MAX_PATTERNS,
         )
-    return patterns, said
+    return patterns, by_partition
 
 
 def _partition_bounds(columns: Mapping[str, ColumnState], name: str) -> dict[str, int]:
-    found = {
+    bounds = {
         c: state.partitions[name].bound for c, state in columns.items() if name in state.partitions
     }
-    return {c: v for c, v in found.items() if v > START}
+    return {c: v for c, v in bounds.items() if v > START}
 
 
-def _common(columns: Mapping[str, ColumnState], said: Mapping[str, Patterns]) -> Patterns:
+def _common(columns: Mapping[str, ColumnState], by_partition: Mapping[str, Patterns]) -> Patterns:
     """What all partitions that take part say; nothing while one that is awaited has not spoken."""
     state = next(iter(columns.values()))
     if state.holder is not None and state.holder not in state.partitions:
@@ -90,7 +95,7 @@ def _common(columns: Mapping[str, ColumnState], said: Mapping[str, Patterns]) ->
             continue
         bounds = _partition_bounds(columns, name)
         linear = tuple(Pattern.of({c: Test.below(v)}) for c, v in bounds.items())
-        sides.append((*said.get(name, ()), *linear))
+        sides.append((*by_partition.get(name, ()), *linear))
     return crossed(sides, columns)
 
 

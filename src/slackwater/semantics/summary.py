@@ -142,8 +142,8 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> 
             null_time[column] += n
         for partition, order in part.orders.items():
             orders[partition] = max(orders.get(partition, order), order)
-        for partition, said in part.patterns.items():
-            patterns[partition] += said
+        for partition, own in part.patterns.items():
+            patterns[partition] += own
         for column, gathered in part.quality.items():
             quality[column].append(gathered)
     columns = {
@@ -151,9 +151,9 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> 
         for column, by in sorted(grouped.items())
     }
     said_all = {p: merged(patterns[p]) for p in sorted(patterns)}
-    found = {c: merged_quality(g) for c, g in sorted(quality.items())}
+    merged_qualities = {c: merged_quality(g) for c, g in sorted(quality.items())}
     return SourceSummary(
-        columns, rows, dict(late), dict(null_time), violations, orders, said_all, found
+        columns, rows, dict(late), dict(null_time), violations, orders, said_all, merged_qualities
     )
 
 

@@ -38,14 +38,14 @@ def window_readers(
     With each comes the shift of its own time column against the source's. Which of its windows are
     closed to a row is told by the bound of its input: behind a union that is not the source's own.
     """
-    found: list[tuple[Aggregate, int]] = []
+    readers: list[tuple[Aggregate, int]] = []
     for node in topological(outputs):
         if not isinstance(node, Aggregate):
             continue
         for chain, moved in _paths(node.child, node.window.on, source, column, joins=False):
-            if not chain and not any(n is node and m == moved for n, m in found):
-                found.append((node, moved))
-    return tuple(found)
+            if not chain and not any(n is node and m == moved for n, m in readers):
+                readers.append((node, moved))
+    return tuple(readers)
 
 
 def _paths(

@@ -84,16 +84,16 @@ def _tables(spark: SparkSession, batches: Sequence[Any], schema: StructType) -> 
     whole = arrow_schema(fields_of(schema)).empty_table()
     if rows:
         whole = spark.createDataFrame(rows, schema, verifySchema=True).toArrow()
-    found, first = [], 0
+    tables, first = [], 0
     for batch in given:
         if isinstance(batch, list):
-            found.append(whole.slice(first, len(batch)))
+            tables.append(whole.slice(first, len(batch)))
             first += len(batch)
         elif isinstance(batch, pa.Table):
-            found.append(batch.select(names))
+            tables.append(batch.select(names))
         else:
-            found.append(batch.select(*names).toArrow())
-    return found
+            tables.append(batch.select(*names).toArrow())
+    return tables
 
 
 def write_batch(table: pa.Table, schema: StructType, folder: Path, number: int) -> None:

@@ -75,10 +75,10 @@ def _columns(called: str, function: Callable[..., Any], names: Sequence[str]) ->
             called, "has no parameter of its own", "name its parameters after columns of the result"
         )
     by_lower = {n.lower(): n for n in names}
-    found = [by_lower.get(n.lower()) for n in needed]
-    if len(needed) == 1 and found[0] is None:
+    columns = [by_lower.get(n.lower()) for n in needed]
+    if len(needed) == 1 and columns[0] is None:
         return ()
-    unknown = [n for n, c in zip(needed, found, strict=True) if c is None]
+    unknown = [n for n, c in zip(needed, columns, strict=True) if c is None]
     if unknown or not needed:
         what = f"has a parameter '{unknown[0]}', which is no column" if unknown else "takes nothing"
         raise _bad(
@@ -86,7 +86,7 @@ def _columns(called: str, function: Callable[..., Any], names: Sequence[str]) ->
             f"{what} of the join's result" if unknown else what,
             f"name its parameters after columns: {', '.join(names)}; or take all, as one table",
         )
-    return tuple(c for c in found if c is not None)
+    return tuple(c for c in columns if c is not None)
 
 
 def _bad(called: str, what: str, hint: str) -> AnalysisError:

@@ -152,12 +152,16 @@ def _fields(given: str | Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         pairs = [piece.strip().partition(" ")[::2] for piece in split(given)]
     else:
         pairs = [(str(n), str(t)) for n, t in given.items()]
-    found = tuple((n.strip("`"), t.strip()) for n, t in pairs)
-    if not found or len({n for n, _ in found}) < len(found) or not all(n and t for n, t in found):
+    fields = tuple((n.strip("`"), t.strip()) for n, t in pairs)
+    if (
+        not fields
+        or len({n for n, _ in fields}) < len(fields)
+        or not all(n and t for n, t in fields)
+    ):
         raise _bad("stateType", given, 'names and types, e.g. "total double, n bigint"')
-    for _, t in found:
+    for _, t in fields:
         _check_type("stateType", t)
-    return found
+    return fields
 
 
 def _check_type(what: str, given: str) -> None:

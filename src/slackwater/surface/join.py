@@ -242,22 +242,22 @@ def label_of(node: Node) -> str | None:
     """The name of the only source below a node, or None."""
     if isinstance(node, Source):
         return node.name
-    found = {label_of(c) for c in node.children}
-    return found.pop() if len(found) == 1 else None
+    labels = {label_of(c) for c in node.children}
+    return labels.pop() if len(labels) == 1 else None
 
 
 def _times(streams: Sequence[Stream], times: Sequence[str] | None) -> list[TimeColumn]:
     if times is not None and len(times) != len(streams):
         raise _bad("times", times, f"give one time column per stream, {len(streams)} in all")
-    found = [s._time(times[i] if times else None) for i, s in enumerate(streams)]
-    if len({t.type for t in found}) > 1:
-        shown = ", ".join(f"{t.name} ({_clock(t)})" for t in found)
+    columns = [s._time(times[i] if times else None) for i, s in enumerate(streams)]
+    if len({t.type for t in columns}) > 1:
+        shown = ", ".join(f"{t.name} ({_clock(t)})" for t in columns)
         raise AnalysisError(
             "TIME_MISMATCH",
             f"the streams measure time differently: {shown}",
             hint="cast the time columns to one type before sw.stream(...)",
         )
-    return found
+    return columns
 
 
 def _clock(time: TimeColumn) -> str:
@@ -384,10 +384,10 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 def _bytes(memory: str | int | None) -> int | None:
     if memory is None or (isinstance(memory, int) and not isinstance(memory, bool) and memory > 0):
         return memory
-    found = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
+    match = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
     size = 0
-    if found is not None:
-        size = int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+    if match is not None:
+        size = int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
     if size <= 0:
         raise _bad("memory", memory, 'give a size such as "256m"')
     return size

@@ -50,12 +50,12 @@ def joint_window(
     specs: Sequence[Windowing], stream: Stream, times: Sequence[TimeColumn]
 ) -> JointWindow:
     """The windows of several times as one."""
-    found = []
+    windows = []
     for spec, time in zip(specs, times, strict=True):
         window = resolve(spec, stream, time).window
         assert isinstance(window, TimeWindow)
-        found.append(window)
-    return JointWindow(tuple(found))
+        windows.append(window)
+    return JointWindow(tuple(windows))
 
 
 def _of_source(node: Node) -> bool:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def preview(stream: Stream, n: int, seconds: float) -> list[Row]:
     """Run ``stream`` on a temporary checkpoint until ``n`` rows are there or time is up."""
     folder = tempfile.mkdtemp(prefix="slackwater-preview-")
-    found: list[Row] = []
+    rows: list[Row] = []
 
     def take(frame, batch: int) -> None:  # type: ignore[no-untyped-def]
-        if len(found) < n:
-            found.extend(frame.limit(n - len(found)).collect())
+        if len(rows) < n:
+            rows.extend(frame.limit(n - len(rows)).collect())
 
     query = (
         stream.writeStream.foreachBatch(take)
@@ -31,7 +31,7 @@ def preview(stream: Stream, n: int, seconds: float) -> list[Row]:
     )
     try:
         until = monotonic() + seconds
-        while len(found) < n and query.isActive and monotonic() < until:
+        while len(rows) < n and query.isActive and monotonic() < until:
             sleep(0.05)
         error = query.exception()
         if error is not None:
@@ -39,4 +39,4 @@ def preview(stream: Stream, n: int, seconds: float) -> list[Row]:
     finally:
         query.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return rows

@@ -36,17 +36,17 @@ def progressing(
             kind: Any = "long" if before.integer else before.type
             time = TimeColumn(c.name, kind, before.unit)
         every.append((time, (c.name, origin, moved)))
-    found = [(order.index(o[1]), t, o) for t, o in every if o[1] in order]
-    found += _combined(node, order, every)
-    found.sort(key=lambda item: item[0])
-    return tuple(t for _, t, _ in found), tuple(o for _, _, o in found)
+    placed = [(order.index(o[1]), t, o) for t, o in every if o[1] in order]
+    placed += _combined(node, order, every)
+    placed.sort(key=lambda item: item[0])
+    return tuple(t for _, t, _ in placed), tuple(o for _, _, o in placed)
 
 
 def _combined(
     node: Node, order: Sequence[str], single: Sequence[tuple[TimeColumn, Origin]]
 ) -> list[tuple[int, TimeColumn, Origin]]:
     """The greatest and least of several columns, if all of them are kept and moved alike."""
-    found = []
+    combined = []
     for time in node.times:
         kept = [[(t, o[2]) for t, o in single if o[1] == p.name] for p in time.parts]
         if not time.parts or not all(kept):
@@ -55,8 +55,8 @@ def _combined(
         if len(set(moves)) == 1:
             name = f"{time.kind}({', '.join(p.name for p in parts)})"
             new = replace(time, name=name, parts=parts)
-            found.append((order.index(time.name), new, (name, time.name, moves[0])))
-    return found
+            combined.append((order.index(time.name), new, (name, time.name, moves[0])))
+    return combined
 
 
 def _window_range(node: Node) -> int | None:

@@ -198,7 +198,7 @@ def _policies(time: Any, progress: Any) -> dict[str, Policy]:
                     hint=f'add it: progress={{"{n}": sw.MaxDelay(), ...}}',
                     column=n,
                 )
-        found = {n: progress[n] for n in [*names, *(c for c in progress if c not in names)]}
+        policies = {n: progress[n] for n in [*names, *(c for c in progress if c not in names)]}
     else:
         if not names:
             raise AnalysisError(
@@ -206,8 +206,8 @@ def _policies(time: Any, progress: Any) -> dict[str, Policy]:
                 "sw.stream needs to know the time column",
                 hint='say which column holds the event time: time="ts"',
             )
-        found = dict.fromkeys(names, progress if progress is not None else MaxDelay())
-    for n, p in found.items():
+        policies = dict.fromkeys(names, progress if progress is not None else MaxDelay())
+    for n, p in policies.items():
         if not isinstance(p, Policy):
             raise AnalysisError(
                 "BAD_POLICY",
@@ -215,7 +215,7 @@ def _policies(time: Any, progress: Any) -> dict[str, Policy]:
                 hint='use sw.Ordered(), sw.BoundedDelay("10 seconds"), sw.BoundedRows(n), sw.MaxDelay(), '
                 'sw.BoundedLatency(d), sw.Punctuated("column") or sw.Quality(error=0.01)',
             )
-    return found
+    return policies
 
 
 def _time_column(fields: Sequence[Field], name: str, unit: str | None) -> TimeColumn:
@@ -243,15 +243,15 @@ def _time_column(fields: Sequence[Field], name: str, unit: str | None) -> TimeCo
 
 
 def _find(fields: Sequence[Field], name: str, what: str) -> Field:
-    found = next((f for f in fields if f.name.lower() == str(name).lower()), None)
-    if found is None:
+    field = next((f for f in fields if f.name.lower() == str(name).lower()), None)
+    if field is None:
         raise AnalysisError(
             "COLUMN_NOT_FOUND",
             f"{what} '{name}' does not exist",
             hint=f"use one of: {', '.join(f.name for f in fields)}",
             name=name,
         )
-    return found
+    return field
 
 
 def _partitions(partition: str | None, partitions: Any) -> int | tuple[str, ...] | None:

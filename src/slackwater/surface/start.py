@@ -308,9 +308,9 @@ def _check_places(
 
 def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Plan, list[Input]]:
     """The plan of several named results, and its inputs in the order Spark will number them."""
-    found: dict[int, Input] = {}
+    inputs: dict[int, Input] = {}
     for s in streams.values():
-        found.update(s._inputs)
+        inputs.update(s._inputs)
     outputs = [Output(n, s._node) for n, s in streams.items()]
     first = next(iter(streams.values()))
     used = _input_order(outputs)
@@ -320,7 +320,7 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     plan = build(
         numbered, ansi=meaning.ansi, zone=meaning.zone, window_plan=wanted, meaning=meaning
     )
-    return passed(plan, Written()), [found[key] for key in used]
+    return passed(plan, Written()), [inputs[key] for key in used]
 
 
 def window_plan_of(options: Mapping[str, Any]) -> str:

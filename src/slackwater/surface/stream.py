@@ -138,8 +138,8 @@ class Stream:
     def withColumns(self, columns: Mapping[str, Column | str]) -> Stream:
         """Add or replace several columns; each expression sees the columns as they were."""
         check_names(columns, way="give the column another name")
-        found = self._analyser.columns(self._node.schema, list(columns.values()), star_ok=False)
-        new = {n: Named(n, f.expr) for n, f in zip(columns, found, strict=True)}
+        analysed = self._analyser.columns(self._node.schema, list(columns.values()), star_ok=False)
+        new = {n: Named(n, f.expr) for n, f in zip(columns, analysed, strict=True)}
         kept = []
         for f in self._node.schema:
             same = next((n for n in new if self._same(n, f.name)), None)
@@ -346,8 +346,8 @@ class Stream:
         # A column of that name comes first: "max" may be one of the user's.
         named = [t for t in self._node.times if t.name.lower() == on.lower()]
         named += [t for t in self._node.times if t.parts and t.kind == kind]
-        found = next(iter(named), None)
-        if found is None:
+        time = next(iter(named), None)
+        if time is None:
             have = ", ".join(t.name for t in self._node.times)
             raise AnalysisError(
                 "NOT_PROGRESSING",
@@ -356,18 +356,18 @@ class Stream:
                 f'progress={{"{on}": ...}}',
                 column=on,
             )
-        return found
+        return time
 
     def _column(self, name: str) -> str:
-        found = next((f.name for f in self._node.schema if self._same(name, f.name)), None)
-        if found is None:
+        column = next((f.name for f in self._node.schema if self._same(name, f.name)), None)
+        if column is None:
             raise AnalysisError(
                 "COLUMN_NOT_FOUND",
                 f"there is no column '{name}'",
                 hint=f"use one of: {', '.join(self.columns)}",
                 name=name,
             )
-        return found
+        return column
 
     def _same(self, one: str, other: str) -> bool:
         """Whether two names are one to the session."""

@@ -86,12 +86,17 @@ def _rows(spec: RowsSpec, stream: Stream, time: TimeColumn) -> Resolved:
         if not isinstance(name, str):
             raise _bad("per", name, "give names of columns; make a column of an expression first")
         stream._column(name)
-    found = at_source(stream._node) if spec.at == "source" else with_order(stream._node)
+    ordered = at_source(stream._node) if spec.at == "source" else with_order(stream._node)
     window = RowWindow(
-        size, slide, time.name, tuple(stream._column(p) for p in per), found.order, found.passing
+        size,
+        slide,
+        time.name,
+        tuple(stream._column(p) for p in per),
+        ordered.order,
+        ordered.passing,
     )
-    carried = found.order if found.passing is None else (*found.order, found.passing)
-    return Resolved(stream._with(found.node), window, carried)
+    carried = ordered.order if ordered.passing is None else (*ordered.order, ordered.passing)
+    return Resolved(stream._with(ordered.node), window, carried)
 
 
 def _by_tuple(spec: ByTupleSpec, stream: Stream, time: TimeColumn) -> Resolved:
@@ -101,12 +106,12 @@ def _by_tuple(spec: ByTupleSpec, stream: Stream, time: TimeColumn) -> Resolved:
         return Resolved(stream, ByTuple(size, every, "rank", time.name))
     if spec.over != "arrival":
         raise _bad("over", spec.over, 'use "arrival" or "rank"')
-    found = with_order(stream._node)
-    if not found.order:
+    ordered = with_order(stream._node)
+    if not ordered.order:
         way = 'or count by rank of time: sw.byTuple(..., over="rank")'
         raise no_order(_stream_name(stream._node), 'sw.byTuple(over="arrival")', way)
-    window = ByTuple(size, every, "arrival", time.name, found.order)
-    return Resolved(stream._with(found.node), window, found.order)
+    window = ByTuple(size, every, "arrival", time.name, ordered.order)
+    return Resolved(stream._with(ordered.node), window, ordered.order)
 
 
 def _custom(spec: CustomSpec, time: TimeColumn) -> CustomWindow:

@@ -55,8 +55,8 @@ def shape_of(call: Any, kinds: Callable[[Any], Any]) -> Shape:
     function = call.aggregateFunction()
     own = kinds(function)
     pretty = str(function.prettyName())
-    found = next((_PLAIN[k] for k in own if k in _PLAIN), None)
-    if found is None or pretty.startswith("try_"):
+    function_name = next((_PLAIN[k] for k in own if k in _PLAIN), None)
+    if function_name is None or pretty.startswith("try_"):
         raise unsupported(pretty)
     nodes = _items(function.children())
     if own & {"CollectList", "AnyValue"}:
@@ -65,41 +65,43 @@ def shape_of(call: Any, kinds: Callable[[Any], Any]) -> Shape:
             name, constants, inside = mark
             return Shape(name, tuple(inside), constants)
     if call.isDistinct():
-        if found not in _DISTINCT:
+        if function_name not in _DISTINCT:
             raise unsupported(f"{pretty}(DISTINCT ...)")
-        found = _DISTINCT[found]
+        function_name = _DISTINCT[function_name]
     if own & _STATISTICAL and not function.nullOnDivideByZero():
         raise unsupported(f"{pretty} under spark.sql.legacy.statisticalAggregate")
     if own & {"BoolAnd", "BoolOr", "CountIf"}:
-        return Shape(found, (function.child(),))
-    if found in ("max_by", "min_by") and len(nodes) != 2:
+        return Shape(function_name, (function.child(),))
+    if function_name in ("max_by", "min_by") and len(nodes) != 2:
         raise unsupported(f"{pretty} with {len(nodes)} arguments")
-    if found in ("first", "last"):
-        return Shape(found, (nodes[0],), ignore_nulls=bool(function.ignoreNulls()))
-    if found == "mode":
+    if function_name in ("first", "last"):
+        return Shape(function_name, (nodes[0],), ignore_nulls=bool(function.ignoreNulls()))
+    if function_name == "mode":
         order = function.reverseOpt()
-        return Shape(found, tuple(nodes), (True,) if _is_some(order, False) else ())
-    if found == "approx_count_distinct":
-        return Shape(found, (nodes[0],), (float(function.relativeSD()),))
-    if found in ("percentile", "percentile_disc", "percentile_approx"):
-        return _quantile(found, function, own, nodes)
-    if found in ("collect_list", "collect_set") and not function.ignoreNulls():
+        return Shape(function_name, tuple(nodes), (True,) if _is_some(order, False) else ())
+    if function_name == "approx_count_distinct":
+        return Shape(function_name, (nodes[0],), (float(function.relativeSD()),))
+    if function_name in ("percentile", "percentile_disc", "percentile_approx"):
+        return _quantile(function_name, function, own, nodes)
+    if function_name in ("collect_list", "collect_set") and not function.ignoreNulls():
         raise unsupported(f"{pretty} with RESPECT NULLS")
-    return Shape(found, tuple(nodes))
+    return Shape(function_name, tuple(nodes))
 
 
-def _quantile(found: str, function: Any, own: Any, nodes: Sequence[Any]) -> Shape:
+def _quantile(function_name: str, function: Any, own: Any, nodes: Sequence[Any]) -> Shape:
     if "Median" in own:
-        return Shape(found, (nodes[0],), ((0.5,), False, False))
-    percentages, many = _constants(nodes[1], found)
-    if found == "percentile_approx":
-        return Shape(found, (nodes[0],), (percentages, many, int(_constant(nodes[2], found))))
-    if found == "percentile_disc" and function.legacyCalculation():
+        return Shape(function_name, (nodes[0],), ((0.5,), False, False))
+    percentages, many = _constants(nodes[1], function_name)
+    if function_name == "percentile_approx":
+        return Shape(
+            function_name, (nodes[0],), (percentages, many, int(_constant(nodes[2], function_name)))
+        )
+    if function_name == "percentile_disc" and function.legacyCalculation():
         raise unsupported("percentile_disc under spark.sql.legacy.percentileDiscCalculation")
     params = (percentages, many, bool(function.reverse()))
     if len(nodes) > 2 and not _is_one(nodes[2]):
-        return Shape(found, (nodes[0], nodes[2]), params)
-    return Shape(found, (nodes[0],), params)
+        return Shape(function_name, (nodes[0], nodes[2]), params)
+    return Shape(function_name, (nodes[0],), params)
 
 
 def _constants(node: Any, function: str) -> tuple[tuple[float, ...], bool]:

@@ -62,5 +62,5 @@ def marked(node: Any, kinds: Any) -> tuple[str, tuple[Any, ...], list[Any]] | No
 
 
 def _children(node: Any) -> list[Any]:
-    found = node.children()
-    return [found.apply(i) for i in range(found.size())]
+    children = node.children()
+    return [children.apply(i) for i in range(children.size())]

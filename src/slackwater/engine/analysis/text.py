@@ -90,8 +90,8 @@ class Printer:
         name = str(node.productPrefix())
         known = _KINDS.get(name)
         if known is None:
-            found = {t.rpartition(".")[2] for t in _TRAITS if self._is(_EXPRESSIONS + t, node)}
-            known = _KINDS[name] = frozenset(found | {name})
+            traits = {t.rpartition(".")[2] for t in _TRAITS if self._is(_EXPRESSIONS + t, node)}
+            known = _KINDS[name] = frozenset(traits | {name})
         return known
 
     def text(self, node: Any, replace: Replace, scope: tuple[Field, ...]) -> str:
@@ -342,8 +342,8 @@ _SPECIAL: dict[str, Callable[[Printer, Any, Replace, list[str]], Any]] = {
 
 def _own_name(text: str, place: int) -> str:
     """What ``struct`` calls the field of a value that is written so."""
-    found = _LAST_NAME.fullmatch(text)
-    return f"col{place + 1}" if found is None else found.group(1).replace("``", "`")
+    match = _LAST_NAME.fullmatch(text)
+    return f"col{place + 1}" if match is None else match.group(1).replace("``", "`")
 
 
 def _type_text(kind: Any) -> str:

@@ -101,8 +101,8 @@ def _relations(frame: DataFrame) -> list[Any]:
     if not hasattr(frame, "_jdf"):
         return [_Unknown()]
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    found = [leaves.apply(i) for i in range(leaves.size())]
-    return [leaf for leaf in found if leaf.isStreaming()]
+    every = [leaves.apply(i) for i in range(leaves.size())]
+    return [leaf for leaf in every if leaf.isStreaming()]
 
 
 class _Unknown:

@@ -145,7 +145,7 @@ def query(
                 f"{sql} AS {ours(name)}" for name, sql in partials.spark_partials(guarded) or ()
             )
     items.append(f"count(1) AS {ours('_n')}")
-    footers = told(batch, fused, ranges or ())
+    footers = times_of_footers(batch, fused, ranges or ())
     for i in range(len(source.times)):
         if i not in footers:
             items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
@@ -154,7 +154,7 @@ def query(
     return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
 
 
-def told(
+def times_of_footers(
     batch: Batch, fused: Fused, ranges: Sequence[TimeRange | None]
 ) -> dict[int, tuple[int, int]]:
     """Time columns whose oldest and newest plausible times are known before the scan, and these; not by partition."""

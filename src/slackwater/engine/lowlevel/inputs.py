@@ -102,7 +102,7 @@ def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Fold
 def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
     """For each input of rows, the column of the united DataFrame that holds each of its columns."""
     types: dict[str, int] = {}
-    found = {}
+    by_input = {}
     for index, (item, reading) in enumerate(zip(inputs, plan.readings, strict=True)):
         if reading.by_columns:
             continue
@@ -112,8 +112,8 @@ def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
             kind = types.setdefault(one.type, len(types))
             names.append(ours(f"_c{kind}_{taken[kind]}"))
             taken[kind] += 1
-        found[index] = tuple(names)
-    return found
+        by_input[index] = tuple(names)
+    return by_input
 
 
 def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFrame:

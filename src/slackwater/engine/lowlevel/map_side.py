@@ -100,8 +100,8 @@ def _shape(
 def _json(schema: Any) -> dict[str, Any]:
     import json
 
-    found: dict[str, Any] = json.loads(schema.json())
-    return found
+    parsed: dict[str, Any] = json.loads(schema.json())
+    return parsed
 
 
 def _buffer_places(plan: Any, groups: int) -> list[int] | None:
@@ -128,9 +128,9 @@ def _find_exchange(plan: Any) -> Any:
         return plan
     children = plan.children()
     for i in range(children.size()):
-        found = _find_exchange(children.apply(i))
-        if found is not None:
-            return found
+        exchange = _find_exchange(children.apply(i))
+        if exchange is not None:
+            return exchange
     return None
 
 

@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass
-class Said:
+class ReadPunctuation:
     """Punctuation of one chunk: patterns by partition, and the bounds among them by column and partition."""
 
     patterns: dict[str, Patterns] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class Punctuation:
             return None
         return matching(self.in_force, table, column, untested=START)
 
-    def read(self, table: pa.Table, codes: Ints, names: Sequence[str]) -> Said:
+    def read(self, table: pa.Table, codes: Ints, names: Sequence[str]) -> ReadPunctuation:
         """The punctuation in a chunk of rows, whose partitions are ``names[codes]``."""
-        said = Said()
+        punctuation = ReadPunctuation()
         types = {f.name: f.type for f in self.source.schema}
         for column in dict.fromkeys(s.punctuation for s in self.settings):
             places = np.flatnonzero(table[column].is_valid().to_numpy(zero_copy_only=False))
@@ -80,22 +80,24 @@ class Punctuation:
                 counts[pattern] = counts.get(pattern, 0) + 1
             for name, patterns in counted.items():
                 for pattern, count in patterns.items():
-                    self._sort_out(said, name, pattern, count)
-        return said
+                    self._sort_out(punctuation, name, pattern, count)
+        return punctuation
 
-    def _sort_out(self, said: Said, name: str, pattern: Pattern, count: int) -> None:
+    def _sort_out(
+        self, punctuation: ReadPunctuation, name: str, pattern: Pattern, count: int
+    ) -> None:
         linear = False
         for s in self.settings:
             at = (s.column, name)
             if not plausible(pattern, s, self.batch.now):
-                said.implausible[at] = said.implausible.get(at, 0) + count
+                punctuation.implausible[at] = punctuation.implausible.get(at, 0) + count
                 return
             limit = linear_limit(pattern, s)
             if limit is not None:
                 linear = True
-                said.bounds[at] = max(said.bounds.get(at, START), limit)
+                punctuation.bounds[at] = max(punctuation.bounds.get(at, START), limit)
         if not linear:
-            said.patterns[name] = (*said.patterns.get(name, ()), pattern)
+            punctuation.patterns[name] = (*punctuation.patterns.get(name, ()), pattern)
 
     def missed(self, node: Aggregate, moved: int, table: pa.Table, ticks: Ints) -> Ints:
         """Windows of an aggregate that patterns have closed to each row."""

@@ -162,11 +162,11 @@ class SourceTask:
         ready: dict[int, pa.Table] | None = None,
     ) -> SourceSummary:
         codes, names = self._partitions(table)
-        said = self.punctuation.read(table, codes, names)
+        punctuation = self.punctuation.read(table, codes, names)
         columns = {}
         for setting, verdict in zip(self.settings, judged, strict=True):
-            found = self._columns(table, data, codes, names, setting, verdict)
-            columns[setting.column] = said.added(setting, found)
+            summaries = self._columns(table, data, codes, names, setting, verdict)
+            columns[setting.column] = punctuation.added(setting, summaries)
         arrival = arrival_summaries(self.source, self.settings, table, data, codes, names, judged,
                                     self.batch.states.get(self.source.name))  # fmt: skip
         for column, partitions in arrival.columns.items():
@@ -184,7 +184,7 @@ class SourceTask:
             {s.column: int((v.null & data).sum()) for s, v in pairs},
             arrival.violations,
             arrival.orders,
-            said.patterns,
+            punctuation.patterns,
             {
                 **self.quality.gathered(table, data, codes, names, judged, ready),
                 **self.strict.judged,

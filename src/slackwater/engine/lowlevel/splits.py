@@ -103,7 +103,7 @@ def scanned(fields: Sequence[Field], splits: Sequence[Split], memory: str) -> It
 
 def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Table:
     """Partial aggregates and measures of the splits, in one scan."""
-    from slackwater.engine.lowlevel.fused import Dialect, query, told
+    from slackwater.engine.lowlevel.fused import Dialect, query, times_of_footers
     from slackwater.engine.lowlevel.time_ranges import time_ranges
 
     memory = task.batch.settings.memory
@@ -111,11 +111,13 @@ def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Ta
         ranges = time_ranges(task.source.times, task.source.schema, splits)
         groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
         sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
-        found = sql_to_arrow(connect(memory), sql, {})
-    for i, (least, greatest) in told(task.batch, fused, ranges).items():
+        partials = sql_to_arrow(connect(memory), sql, {})
+    for i, (least, greatest) in times_of_footers(task.batch, fused, ranges).items():
         for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):
-            found = found.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), len(found)))
-    return found
+            partials = partials.append_column(
+                name, pa.repeat(pa.scalar(value, pa.int64()), len(partials))
+            )
+    return partials
 
 
 def scan_rows(task: SourceTask, splits: Sequence[Split], chunk: int) -> Iterator[pa.Table]:

@@ -40,7 +40,7 @@ def _range(
 ) -> TimeRange | None:
     if kind is None or time.parts or time.kind not in ("timestamp", "timestamp_ntz", "long"):
         return None
-    found = []
+    ranges = []
     for split, footer in zip(splits, footers, strict=True):
         schema = footer.schema.to_arrow_schema()
         at = schema.get_field_index(time.name)
@@ -49,10 +49,10 @@ def _range(
         # Values of another type or unit are converted by the scan, so the footer's are not those of the rows.
         if at < 0 or not schema.field(at).type.equals(arrow_type(kind)):
             return None
-        found += _groups(footer, time.name, split)
-    if not found or any(f is None for f in found):
+        ranges += _groups(footer, time.name, split)
+    if not ranges or any(f is None for f in ranges):
         return None
-    known = [f for f in found if f is not None]
+    known = [f for f in ranges if f is not None]
     return TimeRange(min(f.least for f in known), max(f.greatest for f in known))
 
 
@@ -61,17 +61,17 @@ def _groups(footer: pq.FileMetaData, name: str, split: Split) -> list[TimeRange 
     columns = [i for i in range(footer.num_columns) if footer.schema.column(i).path == name]
     if len(columns) != 1:  # a field of a struct may have a path that is another column's name
         return [None]
-    found: list[TimeRange | None] = []
+    ranges: list[TimeRange | None] = []
     row = 0
     for i in range(footer.num_row_groups):
         group = footer.row_group(i)
         first, row = row, row + group.num_rows
         if group.num_rows == 0 or row <= split.first or 0 <= split.end <= first:
             continue
-        told = group.column(columns[0]).statistics
+        statistics = group.column(columns[0]).statistics
         usable = (
-            told is not None and told.has_min_max and told.physical_type == "INT64"
-            and told.has_null_count and told.null_count == 0
+            statistics is not None and statistics.has_min_max and statistics.physical_type == "INT64"
+            and statistics.has_null_count and statistics.null_count == 0
         )  # fmt: skip
-        found.append(TimeRange(told.min_raw, told.max_raw) if usable else None)
-    return found
+        ranges.append(TimeRange(statistics.min_raw, statistics.max_raw) if usable else None)
+    return ranges

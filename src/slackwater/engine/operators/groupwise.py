@@ -57,10 +57,10 @@ class ClosingAggregate(_Wrapper):
         keep = done.kept[MAIN]
         if not new:
             return replace(done, output=outputs)
-        found = close_groups(spec, pa.concat_tables([state(START, END), keep]), before, after, new)
-        outputs.append(present(node, found.output))
-        useful = found.pool.filter(pa.array(self._useful(found.pool, found.dead, rows.new)))
-        if 2 * useful.num_rows <= found.pool.num_rows:
+        closed = close_groups(spec, pa.concat_tables([state(START, END), keep]), before, after, new)
+        outputs.append(present(node, closed.output))
+        useful = closed.pool.filter(pa.array(self._useful(closed.pool, closed.dead, rows.new)))
+        if 2 * useful.num_rows <= closed.pool.num_rows:
             # Half of the state is of no more use: writing the rest once costs less than keeping all.
             return replace(done, output=outputs, keep=useful, rewritten=frozenset([MAIN]))
         return replace(done, output=outputs, keep=_alive(spec, keep, after))

@@ -21,14 +21,14 @@ Ledgers = Mapping[str, Sequence[Any]]
 
 def regrouped(plan: Plan, ledgers: Ledgers, count: int) -> dict[str, list[Any]]:
     """The ledgers for another number of groups. Operators that the query no longer has are left out."""
-    found: dict[str, list[Any]] = {}
+    moved: dict[str, list[Any]] = {}
     for operator in plan.operators:
         mine = list(ledgers.get(operator.id, ()))
         if mine and len(mine) != count:
             mine = kind_of(operator).regroup(mine, count)
         if mine:
-            found[operator.id] = mine
-    return found
+            moved[operator.id] = mine
+    return moved
 
 
 def owes(plan: Plan, ledgers: Ledgers) -> bool:
@@ -39,7 +39,7 @@ def owes(plan: Plan, ledgers: Ledgers) -> bool:
 
 
 def holds_of(
-    batch: Batch, found: Mapping[str, Sequence[Sequence[int]]]
+    batch: Batch, promises: Mapping[str, Sequence[Sequence[int]]]
 ) -> dict[str, tuple[int, ...]]:
     """What each operator may promise of its inputs: the least over its groups, and never less than before.
 
@@ -47,7 +47,7 @@ def holds_of(
     were on time count.
     """
     holds = {op: tuple(h) for op, h in batch.holds.items()}
-    for id, groups in found.items():
+    for id, groups in promises.items():
         operator = batch.plan.operator(id)
         assert operator is not None
         least = [min(h) for h in zip(*groups, strict=True)]

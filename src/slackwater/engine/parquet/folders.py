@@ -44,14 +44,14 @@ def data_files(
     kept = [f for f in files if not _hidden(os.path.basename(f)) and os.path.getsize(f)]
     if recursive:
         return dict.fromkeys(kept, ())
-    found = {d: _found(root, d) for d in {os.path.dirname(f) for f in kept}}
-    if not any(f.names for f in found.values()):
+    folders = {d: _found(root, d) for d in {os.path.dirname(f) for f in kept}}
+    if not any(f.names for f in folders.values()):
         return dict.fromkeys(kept, ())
-    _check_alike(found)
+    _check_alike(folders)
     columns = {f.name.lower(): f for f in fields}
     values = {
         directory: _values(directory, one, columns, zone)
-        for directory, one in found.items()
+        for directory, one in folders.items()
         if one.names
     }
     outside = [f for f in kept if os.path.dirname(f) not in values]
@@ -89,13 +89,13 @@ def _found(root: str, directory: str) -> Found:
     return Found(tuple(reversed(names)), tuple(reversed(values)), at)
 
 
-def _check_alike(found: dict[str, Found]) -> None:
+def _check_alike(folders: dict[str, Found]) -> None:
     """All directories must say the same columns, at the same place."""
-    first, *others = sorted(found.items())
+    first, *others = sorted(folders.items())
     for directory, one in others:
         if one.above.lower() != first[1].above.lower():
             raise _mixed(first[0], directory)
-    named = [(d, f) for d, f in sorted(found.items()) if f.names]
+    named = [(d, f) for d, f in sorted(folders.items()) if f.names]
     for directory, one in named[1:]:
         if [n.lower() for n in one.names] != [n.lower() for n in named[0][1].names]:
             raise _mixed(named[0][0], directory)

@@ -25,8 +25,8 @@ def task_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
-        found = _OWN_ERROR.search(text)
-        if found is None:
+        match = _OWN_ERROR.search(text)
+        if match is None:
             failed = (
                 _file_error(text) or _column_engine_error(text) or _missing_package(text)
                 or _no_room(text)
@@ -34,8 +34,8 @@ def task_errors() -> Iterator[None]:
             if failed is not None:
                 raise failed from error
             raise
-        kind = getattr(errors, found["kind"])
-        raise kind(found["condition"], found["message"], hint=found["hint"] or "") from error
+        kind = getattr(errors, match["kind"])
+        raise kind(match["condition"], match["message"], hint=match["hint"] or "") from error
 
 
 @contextmanager
@@ -96,10 +96,10 @@ _OTHER_SHAPE = (
 
 def _file_error(text: str) -> ExecutionError | None:
     """What Spark could not read of a row source's file, as the error of a split source; None if it is something else."""
-    found = _FILE.search(text)
-    if found is None:
+    match = _FILE.search(text)
+    if match is None:
         return None
-    path = local_file(found["path"])
+    path = local_file(match["path"])
     causes = [c["why"] for c in _CAUSE.finditer(text)]
     why = causes[-1] if causes else "its content is not what Spark expects"
     column = _COLUMN.search(text)
@@ -131,23 +131,23 @@ def _file_error(text: str) -> ExecutionError | None:
 
 def _column_engine_error(text: str) -> ExecutionError | None:
     """What the column engine could not compute, as an error of ours; None if it is something else."""
-    found = _ENGINE_ERROR.search(text)
-    if found is None:
+    match = _ENGINE_ERROR.search(text)
+    if match is None:
         return None
-    spill = spill_error(found["message"], "the executor's local directory (spark.local.dir)")
+    spill = spill_error(match["message"], "the executor's local directory (spark.local.dir)")
     if spill is not None:
         return spill
-    if found["kind"] == "OutOfMemory":
+    if match["kind"] == "OutOfMemory":
         return ExecutionError(
             "OUT_OF_MEMORY",
-            f"a task needs more memory than it may use: {found['message']}",
+            f"a task needs more memory than it may use: {match['message']}",
             hint='give tasks more with option("memory", "2GB"), or cut the work into more '
             'option("partitionGroups", ...)',
         )
-    if found["kind"] in ("OutOfRange", "Conversion", "InvalidInput"):
+    if match["kind"] in ("OutOfRange", "Conversion", "InvalidInput"):
         return ExecutionError(
             "EXPRESSION_FAILED",
-            f"an expression fails for some row: {found['message']}",
+            f"an expression fails for some row: {match['message']}",
             hint="keep such rows out with where(...), use a function that gives null instead, such as try_add or "
             "try_cast, or compute the column on the DataFrame, before sw.stream(...)",
         )
@@ -156,8 +156,8 @@ def _column_engine_error(text: str) -> ExecutionError | None:
 
 def _no_room(text: str) -> ExecutionError | None:
     """A full disk where Spark keeps what it sends between tasks; None if it is something else."""
-    found = _NO_ROOM.search(text)
-    if found is None:
+    match = _NO_ROOM.search(text)
+    if match is None:
         return None
     where = "the executor's local directory (spark.local.dir)"
     return disk_full("what Spark sends between tasks", where, "Spark does not tell how much")
@@ -165,13 +165,13 @@ def _no_room(text: str) -> ExecutionError | None:
 
 def _missing_package(text: str) -> SetupError | None:
     """Workers that run a Python without our packages; None if it is something else."""
-    found = _MISSING.search(text)
-    if found is None:
+    match = _MISSING.search(text)
+    if match is None:
         return None
     return SetupError(
         "NO_PACKAGE_IN_WORKERS",
-        f"the Python that Spark runs its tasks with has no package {found['name']!r}",
+        f"the Python that Spark runs its tasks with has no package {match['name']!r}",
         hint="make the session with sw.session(), or set PYSPARK_PYTHON to the Python that has slackwater (such as sys.executable) before "
         "the first SparkSession is made; on a cluster install slackwater on every node",
-        name=found["name"],
+        name=match["name"],
     )

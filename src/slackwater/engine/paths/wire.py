@@ -60,12 +60,12 @@ def routes(groups: int) -> tuple[int, ...]:
     >>> [_murmur3_int(r) % 3 for r in routes(3)]
     [0, 1, 2]
     """
-    found: dict[int, int] = {}
+    route_of: dict[int, int] = {}
     candidate = 0
-    while len(found) < groups:
-        found.setdefault(_murmur3_int(candidate) % groups, candidate)
+    while len(route_of) < groups:
+        route_of.setdefault(_murmur3_int(candidate) % groups, candidate)
         candidate += 1
-    return tuple(found[g] for g in range(groups))
+    return tuple(route_of[g] for g in range(groups))
 
 
 def pack(path: int, table: pa.Table) -> Iterator[bytes]:

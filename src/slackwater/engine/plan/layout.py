@@ -40,11 +40,11 @@ def renumber(outputs: Sequence[Output], inputs: Mapping[int, int]) -> list[Outpu
         taken.add(label)
         return replace(source, name=label)
 
-    rewrite, found = Rewrite(changed), []
+    rewrite, renumbered = Rewrite(changed), []
     for output in outputs:
         name = output.name
-        found.append(replace(output, node=rewrite(output.node)))
-    return found
+        renumbered.append(replace(output, node=rewrite(output.node)))
+    return renumbered
 
 
 def build(

@@ -42,9 +42,9 @@ class Record:
     used: int = 0
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Record:
+    def from_json(cls, json: Mapping[str, Any]) -> Record:
         """From a query's description."""
-        return cls(**{**found, "members": tuple(found["members"])})
+        return cls(**{**json, "members": tuple(json["members"])})
 
 
 MAX_BITS = 62
@@ -82,18 +82,18 @@ def share(plan: Plan, records: Records, last: Manifest | None, *, wanted: bool =
 
 def records(plan: Plan) -> dict[str, dict[str, Any]]:
     """The stores of a plan, for the query's description."""
-    found: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for op in plan.operators:
         if isinstance(op.node, SharedPanes | SharedSort):
-            found[op.id] = {"members": list(op.producers)}
+            by_id[op.id] = {"members": list(op.producers)}
         if isinstance(op.node, SharedSort):
             bits = dict(zip(op.producers, op.node.bits, strict=True))
-            found[op.id].update(bits=bits, used=op.node.used)
+            by_id[op.id].update(bits=bits, used=op.node.used)
         if isinstance(op.node, SharedPanes) and op.spec is not None:
             window = op.spec.sliding
             names = {shared_panes.signature(p): p.name for p in op.spec.primitives}
-            found[op.id].update(width=window.range, origin=window.origin, names=names)
-    return found
+            by_id[op.id].update(width=window.range, origin=window.origin, names=names)
+    return by_id
 
 
 def _can_share(operator: Operator) -> bool:
@@ -153,7 +153,7 @@ def _filters(plan: Plan, op: Operator) -> tuple[Expr, ...]:
     """The conditions right in front of a sort, which all its rows must meet; other operators take rows as they come."""
     if not isinstance(op.node, Sort):
         return ()
-    found: set[tuple[Expr, ...]] = set()
+    chains: set[tuple[Expr, ...]] = set()
     for path in plan.paths_to(op.id):
         conditions: list[Expr] = []
         for step in reversed(path.steps):
@@ -164,8 +164,8 @@ def _filters(plan: Plan, op: Operator) -> tuple[Expr, ...]:
                     break
                 case _:
                     raise unknown_step(step)
-        found.add(tuple(conditions))
-    return found.pop() if len(found) == 1 else ()
+        chains.add(tuple(conditions))
+    return chains.pop() if len(chains) == 1 else ()
 
 
 def _joining(
@@ -175,8 +175,8 @@ def _joining(
     rows = _rows(plan, members[0])
     if not isinstance(members[0].node, Sort) or rows is None:
         return []
-    found = [op for op in free if isinstance(op.node, Sort) and _rows(plan, op) == rows]
-    return found[: MAX_BITS - record.used]
+    alike = [op for op in free if isinstance(op.node, Sort) and _rows(plan, op) == rows]
+    return alike[: MAX_BITS - record.used]
 
 
 def _producer(plan: Plan, path: Path) -> Any:

@@ -138,19 +138,19 @@ class Quantile(TableKind):
         ranks = np.stack([low, high] if self.method == "interpolate" else [low]).astype(np.int64)
         if self.descending:
             ranks = total[None] - 1 - ranks
-        found = _ranked(memory, lo, hi, ranks)
+        entries = _ranked(memory, lo, hi, ranks)
         empty = np.broadcast_to(total == 0, place.shape)
         if self.method == "value":
-            values = _taken(memory.values, found[0].ravel(), empty.ravel())
+            values = _taken(memory.values, entries[0].ravel(), empty.ravel())
         else:
             codes = memory.codes.codes
-            first = _doubles(memory.values, found[0])
+            first = _doubles(memory.values, entries[0])
             value = first
             if self.method == "interpolate" and len(codes):
-                last = _doubles(memory.values, found[1])
+                last = _doubles(memory.values, entries[1])
                 with np.errstate(invalid="ignore", over="ignore"):
                     between = (high - place) * first + (place - low) * last
-                value = np.where(codes[found[0]] == codes[found[1]], first, between)
+                value = np.where(codes[entries[0]] == codes[entries[1]], first, between)
             values = pa.array(value.ravel(), mask=empty.ravel(), from_pandas=False)
         if not self.many:
             return values
@@ -169,13 +169,13 @@ class Mode(TableKind):
     def finish(self, arrays: Sequence[Array], memory: Any, ansi: bool) -> pa.Array:
         lo, hi = arrays
         if overlapping.worth_it(memory, lo, hi, rising=True):
-            found = overlapping.steps(memory, lo, hi)
-            code = memory.codes.codes[found.entries]
-            order = np.lexsort((code if self.greatest else -code, found.counts))
+            steps = overlapping.steps(memory, lo, hi)
+            code = memory.codes.codes[steps.entries]
+            order = np.lexsort((code if self.greatest else -code, steps.counts))
             rank = np.empty(len(order), dtype=np.int64)
             rank[order] = np.arange(len(order))
-            which = overlapping.best(found, rank, len(lo))
-            entries = found.entries[np.maximum(which, 0)] if len(order) else which
+            which = overlapping.best(steps, rank, len(lo))
+            entries = steps.entries[np.maximum(which, 0)] if len(order) else which
             return _taken(memory.values, entries, which < 0)
         merged = memory.merge(lo, hi)
         sizes = np.diff(merged.offsets)
@@ -277,8 +277,8 @@ def _ranked(tables: Tables, lo: Ints, hi: Ints, ranks: Ints) -> Ints:
     if overlapping.worth_it(tables, lo, hi, rising=False):
         shape = ranks.shape
         wide = [np.broadcast_to(x[None, :, None], shape).ravel() for x in (lo, hi)]
-        found = overlapping.ranked(tables, wide[0], wide[1], ranks.ravel())
-        return np.maximum(found, 0).reshape(shape)
+        entries = overlapping.ranked(tables, wide[0], wide[1], ranks.ravel())
+        return np.maximum(entries, 0).reshape(shape)
     merged = tables.merge(lo, hi)
     ends = np.cumsum(merged.counts)
     before = np.concatenate([[0], ends])[merged.offsets[:-1]]

@@ -42,7 +42,7 @@ def ranked(tables: Tables, lo: Ints, hi: Ints, rank: Ints) -> Ints:
     inside = (rank >= 0) & (rank < tables.totals(lo, hi))
     rest = np.where(inside, rank, 0)
     where = np.arange(len(codes))
-    counts, found = tables.counts, np.zeros(len(rank), dtype=np.int64)
+    counts, entries = tables.counts, np.zeros(len(rank), dtype=np.int64)
     for bit in range(max(size - 1, 1).bit_length() - 1, -1, -1):
         one = (codes >> np.int64(bit)) & 1
         zeros = np.concatenate([[0], np.cumsum(1 - one)])
@@ -50,7 +50,7 @@ def ranked(tables: Tables, lo: Ints, hi: Ints, rank: Ints) -> Ints:
         below = weight[right] - weight[left]
         up = inside & (rest >= below)
         rest = np.where(up, rest - below, rest)
-        found = (found << 1) | up
+        entries = (entries << 1) | up
         split = zeros[-1]
         left = np.where(up, split + left - zeros[left], zeros[left])
         right = np.where(up, split + right - zeros[right], zeros[right])
@@ -102,12 +102,12 @@ def steps(tables: Tables, lo: Ints, hi: Ints) -> Steps:
     return Steps(entries[kept], count[kept], at[kept], at[kept + 1])
 
 
-def best(found: Steps, rank: Ints, results: int) -> Ints:
+def best(counted: Steps, rank: Ints, results: int) -> Ints:
     """For each result the step of greatest ``rank`` that covers it, -1 if none does.
 
     Each interval is the union of two of a power of two's length; these are handed down level by level.
     """
-    length = found.end - found.first
+    length = counted.end - counted.first
     level = np.frexp(length.astype(np.float64))[1] - 1
     order = np.argsort(rank, kind="stable")
     top = int(level.max()) if len(level) else 0
@@ -122,7 +122,7 @@ def best(found: Steps, rank: Ints, results: int) -> Ints:
             here = handed
         mine = np.flatnonzero(level == k)
         mine = mine[np.argsort(place[mine])]  # of two that meet the last one, the greater, stays
-        for at in (found.first[mine], found.end[mine] - width):
+        for at in (counted.first[mine], counted.end[mine] - width):
             fresh = np.full(results, -1, dtype=np.int64)
             fresh[at] = place[mine]
             np.maximum(here, fresh, out=here)
@@ -145,14 +145,14 @@ def least(values: Ints, first: Ints, end: Ints) -> Ints:
 
 def frequent(tables: Tables, lo: Ints, hi: Ints, need: Ints) -> tuple[Ints, Ints, Ints]:
     """(result, entry, count) for each value whose count in the result is at least ``need`` there."""
-    found = steps(tables, lo, hi)
-    hopeful = np.flatnonzero(found.counts >= least(need, found.first, found.end))
-    length = found.end[hopeful] - found.first[hopeful]
-    result = spread(found.first[hopeful], length)
+    counted = steps(tables, lo, hi)
+    hopeful = np.flatnonzero(counted.counts >= least(need, counted.first, counted.end))
+    length = counted.end[hopeful] - counted.first[hopeful]
+    result = spread(counted.first[hopeful], length)
     which = np.repeat(hopeful, length)
-    kept = found.counts[which] >= need[result]
+    kept = counted.counts[which] >= need[result]
     which = which[kept]
-    return result[kept], found.entries[which], found.counts[which]
+    return result[kept], counted.entries[which], counted.counts[which]
 
 
 def _reach(tables: Tables, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:

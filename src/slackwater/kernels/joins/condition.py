@@ -17,14 +17,14 @@ def holds(condition: Condition, rows: pa.Table) -> pa.BooleanArray:
     """Which rows fulfil the condition; null is no."""
     args = [flat(rows.column(c)) for c in condition.columns] or [rows]
     try:
-        found = condition.function(*args)
+        answer = condition.function(*args)
     except Exception as error:
         raise _failed(
             condition,
             f"raised {type(error).__name__}: {error}",
             "mend the function; the query goes on where it stopped",
         ) from error
-    mask = _array(condition, found)
+    mask = _array(condition, answer)
     if len(mask) != rows.num_rows:
         raise _failed(
             condition,
@@ -34,17 +34,17 @@ def holds(condition: Condition, rows: pa.Table) -> pa.BooleanArray:
     return pc.fill_null(mask, False)
 
 
-def _array(condition: Condition, found: Any) -> pa.BooleanArray:
-    if isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype == np.bool_:
-        return pa.array(found)
-    if isinstance(found, pa.ChunkedArray):
-        found = flat(found)
-    if isinstance(found, pa.BooleanArray):
-        return found
-    kind = found.type if isinstance(found, pa.Array | pa.Scalar) else type(found).__name__
-    shown = f"an array of {kind}" if isinstance(found, pa.Array) else str(kind)
-    if isinstance(found, np.ndarray):
-        shown = f"a NumPy array of {found.dtype} with {found.ndim} dimension(s)"
+def _array(condition: Condition, answer: Any) -> pa.BooleanArray:
+    if isinstance(answer, np.ndarray) and answer.ndim == 1 and answer.dtype == np.bool_:
+        return pa.array(answer)
+    if isinstance(answer, pa.ChunkedArray):
+        answer = flat(answer)
+    if isinstance(answer, pa.BooleanArray):
+        return answer
+    kind = answer.type if isinstance(answer, pa.Array | pa.Scalar) else type(answer).__name__
+    shown = f"an array of {kind}" if isinstance(answer, pa.Array) else str(kind)
+    if isinstance(answer, np.ndarray):
+        shown = f"a NumPy array of {answer.dtype} with {answer.ndim} dimension(s)"
     raise _failed(
         condition,
         f"returned {shown}, not an array of booleans",

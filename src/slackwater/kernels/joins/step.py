@@ -165,12 +165,12 @@ class JoinStep:
     def _unmatched_stored(self, i: int) -> pa.Table:
         """Stored rows that are needed no more and never met a partner; notes those that just did."""
         side = self._batch.sides[i]
-        found = side.whole.slice(0, side.old_rows).filter(pa.array(side.found[: side.old_rows]))
-        if found.num_rows:
-            times = ints(found, TIME)
+        partnered = side.whole.slice(0, side.old_rows).filter(pa.array(side.found[: side.old_rows]))
+        if partnered.num_rows:
+            times = ints(partnered, TIME)
             earlier = self._matched[i](int(times.min()), int(times.max()))
-            fresh = ~bools(found, MATCHED) & (times >= side.needed) & ~_same(found, earlier)
-            marks = found.filter(pa.array(fresh)).select(MATCHED_SCHEMA.names)
+            fresh = ~bools(partnered, MATCHED) & (times >= side.needed) & ~_same(partnered, earlier)
+            marks = partnered.filter(pa.array(fresh)).select(MATCHED_SCHEMA.names)
             self._marks[i] = marks.cast(MATCHED_SCHEMA)
         low, high = side.available, side.needed - 1
         if low > high:
@@ -178,7 +178,7 @@ class JoinStep:
         leaving = self._batch.read(i, low, high)
         leaving = leaving.filter(pa.array(~bools(leaving, MATCHED)))
         if leaving.num_rows:
-            leaving = leaving.filter(pa.array(~_same(leaving, found)))
+            leaving = leaving.filter(pa.array(~_same(leaving, partnered)))
             leaving = leaving.filter(pa.array(~_same(leaving, self._matched[i](low, high))))
         return leaving
 

@@ -95,10 +95,10 @@ def owed_from(known: Mapping[str, int], name: str, bound: int) -> int:
 def owed(rows: pa.Table, limits: Mapping[int, int]) -> Mask:
     """Which rows are owed to someone; ``limits`` are by bit the least times that are."""
     times, wanted = columns(rows)
-    found = np.zeros(len(times), bool)
+    mask = np.zeros(len(times), bool)
     for bit, low in limits.items():
-        found |= ((wanted & bit) != 0) & (times >= low)
-    return found
+        mask |= ((wanted & bit) != 0) & (times >= low)
+    return mask
 
 
 def counts(new: pa.Table, stages: Mapping[str, int]) -> dict[str, int]:
@@ -191,4 +191,4 @@ class _Piles:
 
     def tables(self) -> dict[str, pa.Table]:
         """What there is for each place."""
-        return {place: pa.concat_tables(found) for place, found in self.found.items()}
+        return {place: pa.concat_tables(pile) for place, pile in self.found.items()}

@@ -171,13 +171,13 @@ class _Generator:
     def _fields(self, a: Typed, parts: Sequence[str]) -> Typed:
         for part in parts:
             fields = fields_of_struct(a.type)
-            found = [f for f in fields if f[0].lower() == part.lower()]
-            if len(found) != 1:
+            alike = [f for f in fields if f[0].lower() == part.lower()]
+            if len(alike) != 1:
                 raise NotTranslatable(f"field {part} of {a.type}")
             a = call(
                 (a,),
-                f"struct_extract({a.sql}, {text_literal(found[0][0])})",
-                found[0][1],
+                f"struct_extract({a.sql}, {text_literal(alike[0][0])})",
+                alike[0][1],
                 nullable=True,
             )
         return a

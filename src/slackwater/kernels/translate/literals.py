@@ -59,11 +59,11 @@ def nothing() -> Typed:
 
 def date(value: str) -> Typed:
     """``DATE '...'``."""
-    found = _POINT.match(value.strip())
-    if found is None or found.group(4) is not None:
+    match = _POINT.match(value.strip())
+    if match is None or match.group(4) is not None:
         raise NotTranslatable(f"date '{value}'")
     try:
-        day = dt.date(*(int(g) for g in found.groups()[:3]))
+        day = dt.date(*(int(g) for g in match.groups()[:3]))
     except ValueError:
         raise NotTranslatable(f"date '{value}'") from None
     return Typed(f"DATE '{day.isoformat()}'", "date", day, True, nullable=False)
@@ -71,10 +71,10 @@ def date(value: str) -> Typed:
 
 def instant(ctx: Context, value: str, type: str) -> Typed:
     """``TIMESTAMP '...'`` in the session's zone (or UTC: ``Z``), or ``TIMESTAMP_NTZ '...'``."""
-    found = _POINT.match(value.strip())
-    if found is None:
+    match = _POINT.match(value.strip())
+    if match is None:
         raise NotTranslatable(f"{type} '{value}'")
-    year, month, day, hour, minute, second, fraction, utc = found.groups()
+    year, month, day, hour, minute, second, fraction, utc = match.groups()
     micros = int((fraction or "0").ljust(6, "0"))
     try:
         at = dt.datetime(

@@ -37,8 +37,8 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)$")
 
 def decimal_of(type: str) -> Decimal | None:
     """The decimal type of that name, or None."""
-    found = _DECIMAL.match(type)
-    return Decimal(int(found.group(1)), int(found.group(2))) if found else None
+    match = _DECIMAL.match(type)
+    return Decimal(int(match.group(1)), int(match.group(2))) if match else None
 
 
 def duck_type(type: str) -> str:

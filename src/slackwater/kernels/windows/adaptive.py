@@ -152,8 +152,10 @@ def step(
     output, complete = aggregate.output_schema(spec).empty_table(), 0
     if close_to > closed:
         now = _reduced(spec, pool.filter(pa.array(first <= close_to)), con)
-        found = aggregate.step(inner, pa.concat_tables([now, fresh]), items, closed, close_to)
-        output, complete = found.output, found.complete
+        reduced_step = aggregate.step(
+            inner, pa.concat_tables([now, fresh]), items, closed, close_to
+        )
+        output, complete = reduced_step.output, reduced_step.complete
 
     alive = last > done
     living, first, last = pool.filter(pa.array(alive)), first[alive], last[alive]
@@ -248,9 +250,9 @@ def _codes(spec: AggregateSpec, tables: Sequence[pa.Table]) -> list[Ints]:
     """Numbers of the groups of each table's rows, the same in all of them, from 0 without gaps."""
     names = ["_bucket", *spec.key_names]
     whole = pa.concat_tables([t.select(names) for t in tables])
-    found = dense(group_codes([whole.column(n) for n in names], whole.num_rows)).codes
+    codes = dense(group_codes([whole.column(n) for n in names], whole.num_rows)).codes
     ends = np.cumsum([t.num_rows for t in tables])
-    return np.split(found, ends[:-1])
+    return np.split(codes, ends[:-1])
 
 
 def _becoming(code: Ints, low: Ints, high: Ints, groups: int) -> Ints:

@@ -65,8 +65,8 @@ def counts_of(spec: AggregateSpec, rows: pa.Table, counters: Sequence[pa.Table])
         [whole.select(names), rows.select(names).cast(whole.select(names).schema)]
     )
     codes = group_codes([both.column(c) for c in names], both.num_rows).codes
-    found, place = np.unique(codes, return_inverse=True)
-    sums = np.zeros(len(found), np.int64)
+    distinct, place = np.unique(codes, return_inverse=True)
+    sums = np.zeros(len(distinct), np.int64)
     sums[place[:m]] = _ints(whole)
     return sums[place[m:]]
 

@@ -34,7 +34,7 @@ def matching(
     columns = sorted({c for p in patterns for c in p.columns})
     cells = {c: _Cells(table[c], [t for p in patterns if (t := p.test(c))]) for c in columns}
     codes, groups = _distinct([cells[c].codes for c in columns], n)
-    found = np.zeros(len(groups), bool)
+    matched = np.zeros(len(groups), bool)
     limit = np.full(len(groups), START)
     for p in patterns:
         mask = np.ones(len(groups), bool)
@@ -45,8 +45,8 @@ def matching(
         test = p.test(time)
         end: Any = untested if test is None else test.limit if test.limit is not None else START
         limit[mask] = np.maximum(limit[mask], end)
-        found |= mask
-    return found[codes], limit[codes]
+        matched |= mask
+    return matched[codes], limit[codes]
 
 
 def closed(
@@ -185,11 +185,11 @@ def _distinct(codes: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
         whole = whole * size + code
     if prod(sizes) <= max(1 << 16, 4 * rows):  # a table of all combinations is cheaper than sorting
         seen = np.bincount(whole, minlength=prod(sizes)) > 0
-        found, inverse = np.flatnonzero(seen), (np.cumsum(seen) - 1)[whole]
+        distinct, inverse = np.flatnonzero(seen), (np.cumsum(seen) - 1)[whole]
     else:
-        found, inverse = np.unique(whole, return_inverse=True)
+        distinct, inverse = np.unique(whole, return_inverse=True)
     parts = []
     for size in reversed(sizes):
-        parts.append(found % size)
-        found = found // size
+        parts.append(distinct % size)
+        distinct = distinct // size
     return inverse.reshape(-1), np.stack(parts[::-1], axis=1)

@@ -41,11 +41,11 @@ class Store:
     def columns(self, reader: AggregateSpec) -> dict[str, str]:
         """The store's column for each state column of an aggregate."""
         stored = {signature(p): p for p in self.spec.primitives}
-        found = {}
+        names = {}
         for p in reader.primitives:
             own, held = states.state_fields(p), states.state_fields(stored[signature(p)])
-            found.update({o.name: h.name for o, h in zip(own, held, strict=True)})
-        return found
+            names.update({o.name: h.name for o, h in zip(own, held, strict=True)})
+        return names
 
 
 def signature(p: Primitive) -> str:
@@ -124,11 +124,11 @@ def read(store: Store, reader: AggregateSpec, table: pa.Table) -> pa.Table:
         pa.array(pane) if name == "_pane" else table.column(columns.get(name, name))
         for name in schema.names
     ]
-    found = pa.table(arrays, schema=schema)
+    partials = pa.table(arrays, schema=schema)
     if window.range < window.slide:
         # Panes between windows are stored for the others.
-        found = found.filter(pa.array(own.end_window(pane) > own.first_window(pane)))
-    return aggregate.merge_partials(reader, [found])
+        partials = partials.filter(pa.array(own.end_window(pane) > own.first_window(pane)))
+    return aggregate.merge_partials(reader, [partials])
 
 
 def _ends(reader: AggregateSpec) -> TimeWindow:

@@ -29,14 +29,14 @@ def bounds(
 
 def key_columns(node: Aggregate) -> dict[str, str]:
     """Group columns of the result by the input's column that each just is; others cannot be punctuated."""
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for key in node.keys:
         name = plain_column(key.expr)
         if not WINDOWS[type(node.window)].apart(node.window, key.name):
             continue
         if name is not None and node.child.field(name) is not None:
-            found.setdefault(name, key.name)
-    return found
+            keys.setdefault(name, key.name)
+    return keys
 
 
 def closable(node: Node) -> bool:

@@ -46,9 +46,9 @@ class Trace:
 
 def least(points: Iterable[tuple[int, ...]]) -> Points:
     """The points that are not above another, in order."""
-    found = sorted(set(points))
+    distinct = sorted(set(points))
     return tuple(
         p
-        for p in found
-        if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in found)
+        for p in distinct
+        if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in distinct)
     )

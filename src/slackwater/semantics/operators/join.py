@@ -31,16 +31,16 @@ def bounds(node: Join, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) 
     """Bounds of a join's own time (the greatest), of the least, and of each input's time that is kept."""
     own = [b[on] for b, on in zip(inputs, node.on, strict=True)]
     kept = dict(zip(node.time_names, time_bounds(node.within, own), strict=True))
-    found = {}
+    output = {}
     for time in node.times:
         # An input that is a join itself may have a greatest time of its own.
         if time.name in kept:
-            found[time.name] = kept[time.name]
+            output[time.name] = kept[time.name]
         elif time.kind == "greatest":
-            found[time.name] = max_bound(node.within, own, node.how)
+            output[time.name] = max_bound(node.within, own, node.how)
         else:
-            found[time.name] = min_bound(node.within, own)
-    return found
+            output[time.name] = min_bound(node.within, own)
+    return output
 
 
 def frontier(node: Join, columns: Sequence[str], known: Known) -> Points:

@@ -21,10 +21,10 @@ def bounds(node: Union, inputs: Sequence[Bounds], sources: Mapping[str, Bounds])
 
 
 def wants(node: Union, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
-    found = []
+    by_input = []
     for child in node.inputs:
         names = dict(zip((f.name for f in node.schema), (f.name for f in child.schema)))
-        found.append(
+        by_input.append(
             [
                 Want(
                     frozenset(names[c] for c in w.columns),
@@ -35,7 +35,7 @@ def wants(node: Union, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
                 for w in above
             ]
         )
-    return tuple(found)
+    return tuple(by_input)
 
 
 def patterns(

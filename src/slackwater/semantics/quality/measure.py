@@ -58,8 +58,8 @@ def tally(times: Ints, closed: Ints | int, window: TimeWindow) -> dict[int, tupl
         return {wid: (n - m, m) for wid, n, m in pairs}
     received = _cover(split[some] - base, last[some] + 1 - base, size)
     missed = _cover(first[some] - base, split[some] - base, size)
-    found = np.flatnonzero(received + missed)
-    return {int((at + base) * step): (int(received[at]), int(missed[at])) for at in found}
+    windows = np.flatnonzero(received + missed)
+    return {int((at + base) * step): (int(received[at]), int(missed[at])) for at in windows}
 
 
 def spread(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
@@ -92,9 +92,9 @@ class Coverage:
     counts: dict[int, tuple[int, int]] = field(default_factory=dict)
     estimates: dict[int, float] = field(default_factory=dict)
 
-    def add(self, found: Tally) -> None:
+    def add(self, counts: Tally) -> None:
         """More rows."""
-        for wid, (received, missed) in found.items():
+        for wid, (received, missed) in counts.items():
             r, m = self.counts.get(wid, (0, 0))
             self.counts[wid] = (r + received, m + missed)
 

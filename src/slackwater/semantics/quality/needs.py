@@ -79,9 +79,9 @@ class Late:
             if (int(wids.max(initial=0)) - low + 1) * many >= 1 << 62:
                 known, after = np.unique(after, return_inverse=True)
                 many = len(known)
-            found: dict[int, Sums] = {}
-            _collect(found, (wids - low) * many + after, [c[at] for c in columns])
-            for code, one in found.items():
+            by_code: dict[int, Sums] = {}
+            _collect(by_code, (wids - low) * many + after, [c[at] for c in columns])
+            for code, one in by_code.items():
                 place = code % many if known is None else int(known[code % many])
                 _plus(late, (code // many + low, place), one)
         return cls(totals, late)
@@ -107,17 +107,17 @@ def _summed(keys: Ints, columns: Sequence[Floats]) -> tuple[Ints, list[Floats]]:
     size = int(keys.max()) - low + 1
     if size <= 4 * len(keys) + 64:
         places = keys - low
-        found = np.flatnonzero(np.bincount(places))
-        return found + low, [_totals(places, c)[found] for c in columns]
-    found, places = np.unique(keys, return_inverse=True)
-    return found, [_totals(places, c) for c in columns]
+        distinct = np.flatnonzero(np.bincount(places))
+        return distinct + low, [_totals(places, c)[distinct] for c in columns]
+    distinct, places = np.unique(keys, return_inverse=True)
+    return distinct, [_totals(places, c) for c in columns]
 
 
 def _collect(out: dict[int, Sums], keys: Ints, columns: Sequence[Floats]) -> None:
     if len(keys) == 0:
         return
-    found, sums = _summed(keys, columns)
-    for key, *one in zip(found.tolist(), *(c.tolist() for c in sums), strict=True):
+    distinct, sums = _summed(keys, columns)
+    for key, *one in zip(distinct.tolist(), *(c.tolist() for c in sums), strict=True):
         _plus(out, key, one)
 
 
@@ -189,13 +189,13 @@ class Needs:
     done: list[int] = field(default_factory=list)
     until: int | None = None
 
-    def add(self, found: Late, granularity: int) -> None:
+    def add(self, late: Late, granularity: int) -> None:
         """More rows; what they are is binned by ``granularity``, which may have grown."""
         self.coarsen(granularity)
-        for wid, sums in found.totals.items():
+        for wid, sums in late.totals.items():
             if self.until is None or wid > self.until:
                 _plus(self.totals, wid, sums)
-        for (wid, b), sums in found.late.items():
+        for (wid, b), sums in late.late.items():
             if self.until is None or wid > self.until:
                 _plus(self.late.setdefault(wid, {}), b, sums)
 

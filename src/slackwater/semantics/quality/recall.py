@@ -65,10 +65,10 @@ def ordered_recall(
         shifts = (slacks + stream.sync) // stream.granularity
         in_order.append(c[np.minimum(shifts, len(c) - 1)])
         width = max(1, stream.window)
-        found = coverages(
+        covered = coverages(
             f, width, stream.granularity, slacks, piece=piece, sync=float(stream.sync)
         )
-        parts.append(found)
+        parts.append(covered)
     # Results whose newest row is of stream i: in proportion to the product of the other windows.
     weight = np.array([1.0 / max(1, s.window) for s in streams])
     weight /= weight.sum()

@@ -32,8 +32,8 @@ class DelaySketch:
         if late.any():
             self._put(np.bincount(_places(delays[late]), weights=counts[late]))
 
-    def _put(self, found: NDArray[np.generic]) -> None:
-        self.counts = added(self.counts, found.astype(np.int64))
+    def _put(self, counts: NDArray[np.generic]) -> None:
+        self.counts = added(self.counts, counts.astype(np.int64))
 
     def merge(self, other: DelaySketch) -> None:
         """Take what another has seen."""

@@ -70,7 +70,7 @@ def judge(adaptation: Adaptation, times: Ints, feeds: Sequence[Feed], bound: int
 
 def _first_closing(adaptation: Adaptation, clocks: Ints, bound: int) -> int:
     """How many rows there are up to and with the first that closes a window; all if none does."""
-    found = len(clocks)
+    first = len(clocks)
     for consumer in adaptation.consumers:
         if bound <= START:
             return 1  # the first row of all
@@ -80,16 +80,16 @@ def _first_closing(adaptation: Adaptation, clocks: Ints, bound: int) -> int:
         else:
             end = window.origin + (closed_by(bound, window) + 2) * window.slide
         at = int(np.searchsorted(clocks, end + adaptation.slack))
-        found = min(found, at + 1)
-    return found
+        first = min(first, at + 1)
+    return first
 
 
 def _observe(
     adaptation: Adaptation, times: Ints, before: Ints, feeds: Sequence[Feed], piece: slice
 ) -> None:
     newest = adaptation.statistics.newest
-    found = adaptation.statistics.observe(times)
-    clocks = np.concatenate([[START if newest is None else newest], found.clocks[:-1]])
+    observed = adaptation.statistics.observe(times)
+    clocks = np.concatenate([[START if newest is None else newest], observed.clocks[:-1]])
     granularity = adaptation.statistics.granularity
     for at, (consumer, feed) in enumerate(zip(adaptation.consumers, feeds, strict=True)):
         state = adaptation.states[at]

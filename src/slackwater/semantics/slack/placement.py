@@ -107,17 +107,17 @@ def sized(tree: Stage, levels: Levels) -> Placement:
 
 def applied(tree: Stage, placement: Placement) -> dict[str, int]:
     """The slack on the way from the stream to the input of every stage and to every consumer."""
-    found = {tree.name: 0}
+    slack = {tree.name: 0}
     for stage, _ in stages(tree):
-        total = found[stage.name]
-        found.update({c.name: total for c in stage.children})
+        total = slack[stage.name]
+        slack.update({c.name: total for c in stage.children})
         for buffer in placement.chains.get(stage.name, ()):
             total += buffer.size
-            found.update(dict.fromkeys(buffer.targets, total))
+            slack.update(dict.fromkeys(buffer.targets, total))
         for c in stage.children:
             if isinstance(c, Consumer):
-                found[c.name] += placement.size(c.name)
-    return found
+                slack[c.name] += placement.size(c.name)
+    return slack
 
 
 def memory(

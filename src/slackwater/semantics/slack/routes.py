@@ -49,7 +49,7 @@ def routes_of(tree: Stage, placement: Placement) -> dict[str, Route]:
     (('', 'a'), ('filter-2d7116', 'b'))
     """
     reached = applied(tree, placement)
-    found: dict[str, Route] = {}
+    routes: dict[str, Route] = {}
 
     def ending(slack: int, below: tuple[Consumer, ...]) -> str:
         """Whose bound ends a level: one of those that read it, if it is theirs."""
@@ -68,10 +68,10 @@ def routes_of(tree: Stage, placement: Placement) -> dict[str, Route]:
                 visit(c, mine)
             else:
                 done = bool(mine) and mine[-1][1] == c.name
-                found[c.name] = mine if done else (*mine, (c.name, c.name))
+                routes[c.name] = mine if done else (*mine, (c.name, c.name))
 
     visit(tree, ())
-    return found
+    return routes
 
 
 def held(tree: Stage, routes: Routes) -> float:
@@ -145,12 +145,14 @@ def describe(tree: Stage, routes: Routes) -> list[str]:
             begin = max(begin, slack[who])
             levels.setdefault(at, {}).setdefault(slack[who], set()).add(following)
     lines = []
-    for at, found in levels.items():
+    for at, followers in levels.items():
         before = begins.get(at, 0)
         parts: list[str] = []
-        for k in sorted(found):
+        for k in sorted(followers):
             if k > before:
-                parts.append(f"{'+' if parts else ''}{k - before} -> {', '.join(sorted(found[k]))}")
+                parts.append(
+                    f"{'+' if parts else ''}{k - before} -> {', '.join(sorted(followers[k]))}"
+                )
                 before = k
         if parts:
             where = f"below {titles[at]}" if at in titles else f"before {at}"
@@ -163,8 +165,8 @@ def hastened(old: Routes, new: Routes, slack: Mapping[str, int]) -> frozenset[st
 
     What waits in a place that is not on the new route stays there until it is handed over.
     """
-    found = set()
+    places = set()
     for name in old.keys() & new.keys():
         ends = dict(new[name])
-        found |= {at for at, who in old[name] if at in ends and slack[ends[at]] < slack[who]}
-    return frozenset(found)
+        places |= {at for at, who in old[name] if at in ends and slack[ends[at]] < slack[who]}
+    return frozenset(places)

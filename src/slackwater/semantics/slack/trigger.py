@@ -87,9 +87,9 @@ class Reports:
         return {"current": dict(self.current), "wanted": dict(self.wanted)}
 
     @staticmethod
-    def from_json(found: Mapping[str, Any]) -> Reports:
+    def from_json(json: Mapping[str, Any]) -> Reports:
         """From the manifest."""
-        return Reports(found["current"], found["wanted"])
+        return Reports(json["current"], json["wanted"])
 
 
 @dataclass(frozen=True)

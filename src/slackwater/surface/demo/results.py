@@ -101,5 +101,5 @@ def _rows(query: str, folder: Path) -> list[tuple[Any, ...]]:
     """A query over the ``results`` in a directory. Arrow opens them: it takes no name for a pattern."""
     tables = [pq.read_table(p) for p in sorted(folder.glob("part-*.parquet"))]
     results = pa.concat_tables([t.cast(tables[0].schema) for t in tables])
-    found = sql_to_arrow(connect(), query, {"results": results})
-    return [tuple(row.values()) for row in found.to_pylist()]
+    rows = sql_to_arrow(connect(), query, {"results": results})
+    return [tuple(row.values()) for row in rows.to_pylist()]

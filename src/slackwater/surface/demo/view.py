@@ -196,10 +196,10 @@ class View:
         )
 
     def _talkers(self) -> RenderableType:
-        found = self._latest.top(SHOWN)
-        if found is None:
+        top = self._latest.top(SHOWN)
+        if top is None:
             return Text("no window is complete yet", style="dim")
-        window, rows = found
+        window, rows = top
         title = f"top senders, window {window['start']:%H:%M:%S} to {window['end']:%H:%M:%S}"
         table = Table(
             title=title, title_justify="left", title_style="bold", box=None, pad_edge=False

@@ -55,7 +55,7 @@ class Promise:
 
 def columns(last: Record) -> list[tuple[str, str]]:
     """Streams and time columns that have a target."""
-    return [(s, c) for s, found in last["streams"].items() for c in found.get("quality", {})]
+    return [(s, c) for s, shown in last["streams"].items() for c in shown.get("quality", {})]
 
 
 def promise(records: Sequence[Record], stream: str, column: str) -> Promise:
@@ -64,11 +64,11 @@ def promise(records: Sequence[Record], stream: str, column: str) -> Promise:
     is_clock = not isinstance(last["bounds"][column]["newest"], int)
     unit = 1e6 if is_clock else 1.0
     asked = last["quality"][column]
-    found = [r["streams"].get(stream, {}).get("quality", {}).get(column) for r in records]
-    warm = [q for q in found if q is not None and q["warm"] and q["slack"] is not None]
+    figures = [r["streams"].get(stream, {}).get("quality", {}).get(column) for r in records]
+    warm = [q for q in figures if q is not None and q["warm"] and q["slack"] is not None]
     slacks = [q["slack"] / unit for q in warm]
     windows: dict[tuple[str, int], bool] = {}
-    for q in (q for q in found if q is not None):
+    for q in (q for q in figures if q is not None):
         for operator, seen in q["consumers"].items():
             if seen["measured"] is not None and seen["window"] is not None:
                 enough = seen["needed"] is None or seen["measured"] >= seen["needed"]
@@ -91,14 +91,14 @@ def slack_and_delays(
     points: Sequence[Bin], stream: str, column: str, unit: float
 ) -> dict[str, Values]:
     """The slack and quantiles of the delay, over the bins."""
-    found = [p.last["streams"].get(stream, {}).get("quality", {}).get(column) for p in points]
+    figures = [p.last["streams"].get(stream, {}).get("quality", {}).get(column) for p in points]
     drawn: dict[str, Values] = {
         "slack": [
-            None if q is None or q["slack"] is None else q["slack"] / unit for q in found
+            None if q is None or q["slack"] is None else q["slack"] / unit for q in figures
         ]
     }  # fmt: skip
     for name, key in _QUANTILES.items():
-        drawn[name] = [None if q is None else q["delays"][key] / unit for q in found]
+        drawn[name] = [None if q is None else q["delays"][key] / unit for q in figures]
     return drawn
 
 

@@ -93,13 +93,13 @@ class Progress:
 
 def progress_of(points: Sequence[Bin], stream: str, column: str) -> Progress:
     """The progress of a stream's time column over the bins."""
-    found = [p.last["streams"].get(stream, {}).get("bounds", {}).get(column) for p in points]
-    shown = [f["newest"] for f in found if f and f["newest"] is not None]
+    bounds = [p.last["streams"].get(stream, {}).get("bounds", {}).get(column) for p in points]
+    shown = [f["newest"] for f in bounds if f and f["newest"] is not None]
     is_clock = not shown or not isinstance(shown[-1], int)
     unit = 1e6 if is_clock else 1.0
 
     def scaled(name: str) -> Values:
-        numbers = [ticks(f[name]) if f else None for f in found]
+        numbers = [ticks(f[name]) if f else None for f in bounds]
         return [None if n is None else n / unit for n in numbers]
 
     # Within a bin the greatest distance counts: it is what someone would look for.
@@ -115,19 +115,19 @@ def progress_of(points: Sequence[Bin], stream: str, column: str) -> Progress:
         scaled("newest"),
         scaled("bound"),
         behind,
-        [_holder(f) for f in found],
-        [", ".join(f["idle"]) if f else "" for f in found],
+        [_holder(f) for f in bounds],
+        [", ".join(f["idle"]) if f else "" for f in bounds],
     )
 
 
-def _holder(found: dict[str, Any] | None) -> str:
-    if found is None or found["bound"] == "end":
+def _holder(figures: dict[str, Any] | None) -> str:
+    if figures is None or figures["bound"] == "end":
         return ""
-    if found["holder"] is None:
+    if figures["holder"] is None:
         return "nobody"
-    if found["holder"] == "":  # the one partition of a stream that has none
+    if figures["holder"] == "":  # the one partition of a stream that has none
         return "the stream itself"
-    return str(found["holder"])
+    return str(figures["holder"])
 
 
 def increments(points: Sequence[Bin], total: Callable[[Record], float]) -> Values:

@@ -249,11 +249,11 @@ def _hovers(axis: Axis, series: dict[str, Values], show: Format, unit: str) -> s
     step = _step(axis)
     parts = []
     for i, label in enumerate(axis.labels):
-        said = [
+        lines = [
             f"{name}: {'none' if values[i] is None else show(values[i] or 0.0) + unit}"
             for name, values in series.items()
         ]
-        text = escape("\n".join([label, *said]))
+        text = escape("\n".join([label, *lines]))
         parts.append(
             f'<rect class="hover" x="{LEFT + i * step:.1f}" y="{TOP}" width="{step:.1f}" '
             f'height="{HEIGHT - TOP - BOTTOM}"><title>{text}</title></rect>'
@@ -290,10 +290,10 @@ def _area(axis: Axis, scale: Scale, upper: Values, lower: Values) -> str:
 
 def _segments(names: Sequence[str]) -> list[tuple[int, int, str]]:
     """(first, last, name) of each stretch of equal names, both ends included."""
-    found: list[tuple[int, int, str]] = []
+    segments: list[tuple[int, int, str]] = []
     for i, name in enumerate(names):
-        if found and found[-1][2] == name:
-            found[-1] = (found[-1][0], i, name)
+        if segments and segments[-1][2] == name:
+            segments[-1] = (segments[-1][0], i, name)
         else:
-            found.append((i, i, name))
-    return found
+            segments.append((i, i, name))
+    return segments

@@ -78,7 +78,7 @@ class Group:
         sizes = [part.table.num_rows for part in loaded]
         ends = np.cumsum(sizes)
         marks = self._marks[1 - self._side]
-        found = np.zeros(sum(sizes) if marks is not None else 0, dtype=np.bool_)
+        partnered = np.zeros(sum(sizes) if marks is not None else 0, dtype=np.bool_)
         made = np.zeros(len(self._blocks), dtype=np.int64)
         worth = np.zeros(len(others), dtype=np.int64)
         tables = [part.table for part in loaded]
@@ -86,7 +86,7 @@ class Group:
         for pairs in self._probe.meet(tables, width, allowed=allowed, floor=floor):
             emit(pairs.output)
             if marks is not None:
-                found[pairs.other] = True
+                partnered[pairs.other] = True
             self._found[pairs.own] = True
             made += np.bincount(self._owner[pairs.own], minlength=len(self._blocks))
             owner = np.searchsorted(ends, pairs.other, side="right")
@@ -96,7 +96,7 @@ class Group:
         for block, count in (*zip(self._blocks, made.tolist()), *zip(others, worth.tolist())):
             block.worth += count
         if marks is not None:
-            for other, part, flags in zip(others, loaded, np.split(found, ends[:-1])):
+            for other, part, flags in zip(others, loaded, np.split(partnered, ends[:-1])):
                 marks.add(other, flags if part.places is None else part.places[flags])
 
     def finish(self) -> None:
@@ -105,6 +105,6 @@ class Group:
         if marks is None:
             return
         for i, (block, places) in enumerate(zip(self._blocks, self._places)):
-            found = self._found[self._starts[i] : self._starts[i + 1]]
-            if found.any():
-                marks.add(block, found if places is None else places[found])
+            partnered = self._found[self._starts[i] : self._starts[i + 1]]
+            if partnered.any():
+                marks.add(block, partnered if places is None else places[partnered])

@@ -99,8 +99,8 @@ class Rows:
 
 def ints(table: pa.Table, name: str) -> Ints:
     """A column of integers without nulls as an array."""
-    found: Ints = flat(table.column(name)).to_numpy(zero_copy_only=False)
-    return found
+    values: Ints = flat(table.column(name)).to_numpy(zero_copy_only=False)
+    return values
 
 
 def with_codes(spec: JoinSpec, side: int, table: pa.Table) -> pa.Table:
@@ -278,21 +278,21 @@ class Probe:
         probing = np.arange(len(rows))
         spans = spans_within(self._times, probing, start, end, np.asarray(low), np.asarray(high))
         most = self._joiner.most_pairs([self._width, width])
-        for found, place in places_of(spans, most):
+        for met, place in places_of(spans, most):
             own = self._order[place]
             keep = None if allowed is None else allowed[own]
             if not isinstance(floor, int) or floor > START:
                 least = floor if isinstance(floor, int) else floor[own]
-                young = times[found] >= least
+                young = times[met] >= least
                 keep = young if keep is None else keep & young
             if keep is not None and not keep.all():
-                own, found, place = own[keep], found[keep], place[keep]
+                own, met, place = own[keep], met[keep], place[keep]
             if not len(own):
                 continue
-            theirs = rows[found]
+            theirs = rows[met]
             sides: list[Rows] = [self._rows, other]
             at: list[Ints] = [own, theirs]
-            at_times = [self._times[place], times[found]]
+            at_times = [self._times[place], times[met]]
             if side == 1:
                 sides, at, at_times = sides[::-1], at[::-1], at_times[::-1]
             output, holds = self._joiner.joined(sides, at, at_times)

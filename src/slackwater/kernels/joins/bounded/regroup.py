@@ -60,12 +60,12 @@ class _Owed:
 
     def needed(self, whole: _Whole, others: Sequence[_Whole]) -> dict[int, int]:
         """The numbers of the blocks that a block needs, and the floor of each."""
-        found = {}
+        floors = {}
         for number, other in enumerate(others):
             for floor in (self.floor(a, b) for a in whole for b in other if _meet(a, b)):
                 if floor is not None:
-                    found[number] = floor
-        return found
+                    floors[number] = floor
+        return floors
 
 
 def regrouped(parts: Sequence[tuple[Span, Ledger]], buckets: Span) -> Ledger:
@@ -92,15 +92,15 @@ def regrouped(parts: Sequence[tuple[Span, Ledger]], buckets: Span) -> Ledger:
 
 def _pieces(parts: Sequence[tuple[Span, Ledger]], side: int, buckets: Span) -> list[_Piece]:
     """The pieces of one side, old group by old group, in order of their numbers."""
-    found = []
+    pieces = []
     for source, (owner, ledger) in enumerate(parts):
         for block in ledger.blocks[side]:
             span = _common(block.buckets or owner, buckets)
             if span and block.has_rows_in(span):
                 piece = _Piece(source, block, span)
                 piece.debts = [d for d in ledger.debts[side] if d.first <= block.number < d.end]
-                found.append(piece)
-    return found
+                pieces.append(piece)
+    return pieces
 
 
 def _owed(pieces: Sequence[_Piece], others: Sequence[_Piece]) -> _Owed:

@@ -37,13 +37,13 @@ class Residence:
 
     def load(self, side: int, block: Block, *, keep: bool = True) -> Loaded:
         """The rows of a block, from memory or from disk. Those of a resident block stay if ``keep``."""
-        found = self.memory[side].get(block.number)
-        if found is None:
+        loaded = self.memory[side].get(block.number)
+        if loaded is None:
             table = self.store.read(place_of(block), self.schemas[side])
-            found = narrowed_rows(table, block.buckets)
+            loaded = narrowed_rows(table, block.buckets)
             if keep and block.place != "disk":
-                self.memory[side][block.number] = found
-        return found
+                self.memory[side][block.number] = loaded
+        return loaded
 
     def write(self, side: int, block: Block) -> None:
         """Store a block, unless it is stored."""
@@ -60,8 +60,8 @@ class Residence:
         own = {b.number: held[b.number] for b in blocks if b.number in held}
         del held
         for block in blocks:
-            found = own.pop(block.number) if block.number in own else None
-            yield found or self.load(side, block, keep=False)
+            resident = own.pop(block.number) if block.number in own else None
+            yield resident or self.load(side, block, keep=False)
 
     def drop(self, side: int, block: Block) -> None:
         """Forget the rows of a block."""

@@ -323,15 +323,15 @@ class _Work:
 
     def _read(self, side: int, blocks: Sequence[Block]) -> list[Loaded]:
         """The rows of the first of these blocks that the limit on reading allows."""
-        found = []
+        loaded = []
         for block in blocks:
             if not self._may_read(side, block):
                 self.limited = True
                 break
             before = self.store.counts.read_bytes
-            found.append(self.house.load(side, block, keep=False))
+            loaded.append(self.house.load(side, block, keep=False))
             self.pass_bytes += self.store.counts.read_bytes - before
-        return found
+        return loaded
 
     def _may_read(self, side: int, block: Block) -> bool:
         limit = self.policy.read_limit
@@ -376,10 +376,10 @@ class _Work:
             return
         loaded = self.house.load(side, block)
         times = ints(loaded.table, TIME)
-        found = marks.of(block)
+        matched = marks.of(block)
         if loaded.places is not None:
-            found = found[loaded.places]
-        alone = (times >= block.closed) & (times < dead) & ~found
+            matched = matched[loaded.places]
+        alone = (times >= block.closed) & (times < dead) & ~matched
         if alone.any():
             self.results.add(self.joiner.padded(side, loaded.table.filter(pa.array(alone))))
         block.closed = dead
