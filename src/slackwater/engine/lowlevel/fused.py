@@ -115,8 +115,8 @@ def query(
     Group columns: keys, pane (null: the row only counts), the source's partition, and per time column a
     verdict (`lateness.verdict_sql`), so that the counts of the groups are the counts of the verdicts. ``ranges`` is what is known of each time column before the scan.
     """
-    node, spec = fused.operator.node, fused.operator.spec
-    assert isinstance(node, Aggregate) and spec is not None
+    node, spec = fused.operator.node, fused.operator.aggregation
+    assert isinstance(node, Aggregate)
     source, path = fused.source, fused.path
     at = next(i for i, t in enumerate(source.times) if t.name == path.time)
     picky = path.has_filter or source.late != "admit"
@@ -267,8 +267,7 @@ def _numbers(batch: Batch, fused: Fused) -> list[int]:
 
 def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark: bool) -> None:
     """Summarise and send on what the fused query gave."""
-    spec = fused.operator.spec
-    assert spec is not None
+    spec = fused.operator.aggregation
     table = aggregate.without_prefix(table)
     for i, column in enumerate(table.column_names):
         if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):

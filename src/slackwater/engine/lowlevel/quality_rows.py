@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.steps import carrying, relation
+from slackwater.engine.plan.plan import Path
+from slackwater.engine.plan.steps import Step
 from slackwater.engine.progress.quality import Reader, quality_settings, readers
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.model.names import PASS, PLACE, ROWS, ours, sub_query
@@ -28,6 +31,26 @@ from slackwater.semantics.window_ids import closed_by
 Mask = NDArray[np.bool_]
 
 _HASH = ours("_hash")
+
+
+@dataclass(frozen=True)
+class UsableRows:
+    """A chunk of rows: those whose time is ``usable``, and the rows of paths whose steps Spark has done (``ready``)."""
+
+    table: pa.Table
+    usable: Mask
+    ready: Mapping[int, pa.Table] | None
+
+    def has_steps_done(self, path: Path) -> bool:
+        """Whether Spark has done the steps of a path."""
+        return self.ready is not None and path.id in self.ready
+
+    def along(self, path: Path) -> tuple[pa.Table, tuple[Step, ...], Mask]:
+        """The rows of a path, the steps that are left to do, and which of the rows go along."""
+        if self.ready is None or path.id not in self.ready:
+            return self.table, path.steps, self.usable
+        rows = self.ready[path.id]
+        return rows, (), self.usable & rows[PASS].to_numpy(zero_copy_only=False)
 
 
 class QualityRows:
@@ -57,11 +80,9 @@ class QualityRows:
             granularity, edges = self._known(setting, names)
             bag = _bag(edges, usable, codes, verdict.ticks, granularity)
             clocks = np.array([e[-1] if e else START for e in edges], np.int64)[codes]
-            bound = self.batch.bound(self.source.name, setting.column)
+            chunk = UsableRows(table, usable, ready)
             rows = [
-                self._rows(
-                    reader, setting, table, usable, verdict.ticks, clocks, granularity, bound, ready
-                )
+                self._rows(reader, setting, chunk, verdict.ticks, clocks, granularity)
                 for reader in self.readers[setting.column]
             ]
             by_column[setting.column] = Gathered(bag, tuple(rows))
@@ -80,47 +101,36 @@ class QualityRows:
         self,
         reader: Reader,
         setting: Settings,
-        table: pa.Table,
-        usable: Mask,
+        chunk: UsableRows,
         ticks: NDArray[np.int64],
         clocks: NDArray[np.int64],
         granularity: int,
-        bound: int,
-        ready: dict[int, pa.Table] | None,
     ) -> Rows:
         window = reader.consumer.window
-        times = ticks[usable]
+        bound = self.batch.bound(self.source.name, setting.column)
+        times = ticks[chunk.usable]
         counted = {} if window is None else tally(times, closed_by(bound, window), window)
         seen = Moments.ones(len(times))
-        known = ready is not None and reader.path.id in ready
-        if reader.path.blocked_by is not None and not known:
+        if reader.path.blocked_by is not None and not chunk.has_steps_done(reader.path):
             return Rows(counted, (seen, seen, *[Moments()] * len(reader.values)))
-        fed = feed(self.batch, reader, table, usable, ready)
+        fed = feed(self.batch, reader, chunk)
         values = [v[fed.passed] for v in fed.values]
         passed = Moments.ones(int(fed.passed.sum()))
         late = Late()
         if window is not None and setting.target is not None:
-            at = clocks[usable][fed.passed]
+            at = clocks[chunk.usable][fed.passed]
             late = Late.of(times[fed.passed], at, values, window, granularity)
-        groups = self._groups(reader, setting, table, usable, ready)
+        groups = self._groups(reader, setting, chunk)
         return Rows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
 
     def _groups(
-        self,
-        reader: Reader,
-        setting: Settings,
-        table: pa.Table,
-        usable: Mask,
-        ready: dict[int, pa.Table] | None,
+        self, reader: Reader, setting: Settings, chunk: UsableRows
     ) -> dict[int, tuple[Moments, ...]]:
         """Moments of a sample of groups, where the error is that of each."""
         if setting.target is None or setting.target.per != "group" or not reader.keys:
             return {}
-        rows, steps = table, reader.path.steps
-        if ready is not None and reader.path.id in ready:
-            rows, steps = ready[reader.path.id], ()
-            usable = usable & rows[PASS].to_numpy(zero_copy_only=False)
-        rows = rows if usable.all() else rows.filter(pa.array(usable))
+        rows, steps, kept = chunk.along(reader.path)
+        rows = rows if kept.all() else rows.filter(pa.array(kept))
         base = relation(steps, f"SELECT * FROM {ROWS}")
         return dict(self._moments(rows, base, reader.values, f"hash({', '.join(reader.keys)})"))
 
@@ -148,22 +158,12 @@ class QualityRows:
         return out
 
 
-def feed(
-    batch: Batch,
-    reader: Reader,
-    table: pa.Table,
-    usable: Mask,
-    ready: dict[int, pa.Table] | None,
-) -> Feed:
+def feed(batch: Batch, reader: Reader, chunk: UsableRows) -> Feed:
     """Which of the usable rows reach a consumer, and their values."""
-    rows, steps = table, reader.path.steps
-    passed = np.zeros(table.num_rows, bool)
-    values = [np.full(table.num_rows, np.nan) for _ in reader.values]
-    kept = usable
-    if ready is not None and reader.path.id in ready:
-        rows, steps = ready[reader.path.id], ()
-        kept = usable & rows[PASS].to_numpy(zero_copy_only=False)
-    rows = rows.append_column(PLACE, pa.array(np.arange(table.num_rows)))
+    rows, steps, kept = chunk.along(reader.path)
+    passed = np.zeros(rows.num_rows, bool)
+    values = [np.full(rows.num_rows, np.nan) for _ in reader.values]
+    rows = rows.append_column(PLACE, pa.array(np.arange(rows.num_rows)))
     base = relation(carrying(steps, PLACE), f"SELECT * FROM {ROWS}")
     items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
     sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
@@ -173,7 +173,7 @@ def feed(
     passed[at] = True
     for i, column in enumerate(values):
         column[at] = passing[ours(f"_v{i}")].to_numpy(zero_copy_only=False)
-    return Feed(passed[usable], [v[usable] for v in values])
+    return Feed(passed[chunk.usable], [v[chunk.usable] for v in values])
 
 
 def _bag(

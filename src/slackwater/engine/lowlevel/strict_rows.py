@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slackwater.engine.lowlevel.quality_rows import feed
+from slackwater.engine.lowlevel.quality_rows import UsableRows, feed
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.steps import carrying
 from slackwater.engine.plan.plan import Path
@@ -57,7 +57,8 @@ class StrictRows:
         column = self.setting.column
         known = self.batch.quality(self.source.name, column)
         adapting = adaptation(self.batch.plan, self.source, self.setting, known)
-        feeds = [feed(self.batch, r, table, usable, ready) for r in self.readers]
+        chunk = UsableRows(table, usable, ready)
+        feeds = [feed(self.batch, r, chunk) for r in self.readers]
         bound = self.batch.bound(self.source.name, column)
         judged = judge(adapting, ticks[usable], feeds, bound)
         bounds = np.full(len(ticks), START)

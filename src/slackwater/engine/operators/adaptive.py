@@ -29,9 +29,9 @@ class AdaptiveProgram(Program):
     """
 
     def __init__(self, operator: Operator):
-        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        assert isinstance(operator.node, Aggregate)
         self.node = operator.node
-        self.spec = operator.spec
+        self.spec = operator.aggregation
         self.inner = adaptive.unit(self.spec)
         self.parts = {
             MAIN: Part("_pane", aggregate.partials_schema(self.inner)),

@@ -31,10 +31,10 @@ class AggregateProgram(Program):
     """Window aggregates over panes or window ids."""
 
     def __init__(self, operator: Operator, context: GroupContext):
-        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        assert isinstance(operator.node, Aggregate)
         self.owns_all = owns_all(context)
         self.node = operator.node
-        self.spec = operator.spec
+        self.spec = operator.aggregation
         self.state_schema = aggregate.partials_schema(self.spec)
         self.parts = {MAIN: Part("_pane", self.state_schema)}
 

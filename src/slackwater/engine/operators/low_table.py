@@ -117,12 +117,12 @@ class LowDelivery(Delivery):
         """Put what arrived into the tables, and send on what they have no room for."""
         for id, (path, arrived) in self._arrived.items():
             operator = self.batch.plan.operator(id)
-            assert operator is not None and operator.spec is not None
+            assert operator is not None
             rule = rule_of(self.batch, operator)
             assert rule is not None
             state, others = _stored(self.batch, operator, self.task, rule)
             done = low_table.step(
-                operator.spec,
+                operator.aggregation,
                 state,
                 [*others, *arrived],
                 rule,
@@ -178,8 +178,7 @@ def drain(
     A table that got nothing in this batch has the time to give all finished panes away; a table that is no longer wanted
     gives everything.
     """
-    spec = operator.spec
-    assert spec is not None
+    spec = operator.aggregation
     rule = rule_of(batch, operator)
     open_pane = _first_open(operator, bound)
     runs = {TableMeta.of(r).table: r for r in batch.tables.get(operator.id, ())}
@@ -218,8 +217,8 @@ def entries_of(table: Run) -> int:
 
 
 def _first_open(operator: Operator, bound: int) -> int:
-    assert operator.spec is not None
-    return first_open(bound, operator.spec.sliding.origin, operator.spec.panes.width)
+    spec = operator.aggregation
+    return first_open(bound, spec.sliding.origin, spec.panes.width)
 
 
 def _child(batch: Batch, operator: Operator) -> str:
@@ -230,8 +229,7 @@ def _stored(
     batch: Batch, operator: Operator, task: str, rule: LowTable
 ) -> tuple[low_table.LowState, list[pa.Table]]:
     """The table as the last batch left it. The entries of one of another size arrive anew."""
-    spec = operator.spec
-    assert spec is not None
+    spec = operator.aggregation
     tables = batch.tables.get(operator.id, ())
     run = next((r for r in tables if TableMeta.of(r).table == task), None)
     if run is None:

@@ -40,9 +40,9 @@ class SharedPanesProgram(Program):
     """A store of panes and the aggregates that read it."""
 
     def __init__(self, operator: Operator, context: GroupContext):
-        assert isinstance(operator.node, SharedPanes) and operator.spec is not None
+        assert isinstance(operator.node, SharedPanes)
         self.owns_all = owns_all(context)
-        self.spec = operator.spec
+        self.spec = operator.aggregation
         self.readers = operator.node.readers
         self.store = shared_panes.Store(
             self.spec, tuple(_reader_spec(self.spec, node) for _, node in self.readers)
@@ -97,20 +97,20 @@ class SharedPanesKind(WindowKind):
         return {"readers": added([r.readers for r in reports])}
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
-        assert isinstance(operator.node, SharedPanes) and operator.spec is not None
+        assert isinstance(operator.node, SharedPanes)
         return (
-            f"one store of panes of {operator.spec.sliding.range} ticks for "
+            f"one store of panes of {operator.aggregation.sliding.range} ticks for "
             f"{len(operator.node.readers)} aggregates over the same rows"
         )
 
     def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         """The primitives, and how each aggregate uses the store."""
-        assert isinstance(operator.node, SharedPanes) and operator.spec is not None
+        assert isinstance(operator.node, SharedPanes)
         lines = super().details(plan, operator, known)
         for name, node in operator.node.readers:
             assert isinstance(node.window, TimeWindow)
             panes = Panes.of(node.window)
-            each = panes.width // operator.spec.sliding.range
+            each = panes.width // operator.aggregation.sliding.range
             lines.append(
                 f"read by {name}: {panes.per_window} panes per window, each {each} of the store's"
             )

@@ -56,10 +56,9 @@ def is_smooth(batch: Batch, operator: Operator) -> bool:
 
     Not without group columns, since all is in one bucket then, and not where patterns close single groups.
     """
-    assert operator.spec is not None
     if has_patterns(batch.plan.sources):
         return False
-    wanted = batch.settings.smooth > 0 and bool(operator.spec.keys)
+    wanted = batch.settings.smooth > 0 and bool(operator.aggregation.keys)
     wanted = wanted or rule_of(batch, operator) is not None
     return wanted or operator.id in batch.ledgers
 

@@ -42,8 +42,7 @@ class TimeKind(WindowKind):
         return ClosingAggregate(program)
 
     def _plain(self, operator: Operator, context: GroupContext) -> Program:
-        assert operator.spec is not None
-        if keeps_rows(operator.spec.plan):
+        if keeps_rows(operator.aggregation.plan):
             return AdaptiveProgram(operator)
         if is_smooth(context.batch, operator):
             return SmoothProgram(operator, context)
@@ -75,8 +74,8 @@ class TimeKind(WindowKind):
         }
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
-        spec = operator.spec
-        assert spec is not None and isinstance(spec.window, TimeWindow)
+        spec = operator.aggregation
+        assert isinstance(spec.window, TimeWindow)
         text = super().described(operator, known)
         if spec.plan == "panes":
             panes = Panes.of(spec.window)
@@ -94,14 +93,14 @@ def _why(operator: Operator, known: OperatorStatistics) -> str:
     from slackwater.engine.plan.window_plans import choice, counted_under
 
     best = choice(operator, {operator.id: known})
-    assert best is not None and operator.spec is not None
+    assert best is not None
     why = f"estimated cost: panes {best.panes:.4g}, window ids {best.wids:.4g}; {best.why}"
     if known.partials:
         each = known.rows / known.partials
-        each_of = "pane" if counted_under(operator.spec, known) == "panes" else "window"
+        each_of = "pane" if counted_under(operator.aggregation, known) == "panes" else "window"
         why += f"; measured: {each:.3g} rows per group and {each_of}"
     if known.seconds and known.rows:
         why += f", {known.seconds / known.rows * 1e9:.3g} ns a row above the scan"
-    if best.plan != operator.spec.plan:
-        why += f"; {operator.spec.plan} as asked for, or as its state is stored"
+    if best.plan != operator.aggregation.plan:
+        why += f"; {operator.aggregation.plan} as asked for, or as its state is stored"
     return why

@@ -23,9 +23,9 @@ class WindowKind(Kind):
     """An aggregate over windows of one type."""
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
-        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        assert isinstance(operator.node, Aggregate)
         how = _CLASSES[context_class(operator.node.window)]
-        return f"aggregate by {operator.spec.plan}, {how}"
+        return f"aggregate by {operator.aggregation.plan}, {how}"
 
     def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         assert isinstance(operator.node, Aggregate)

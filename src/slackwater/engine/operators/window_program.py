@@ -23,9 +23,9 @@ class WindowProgram(Program):
     order: ClassVar[str] = "_pane"
 
     def __init__(self, operator: Operator):
-        assert isinstance(operator.node, Aggregate) and operator.spec is not None
+        assert isinstance(operator.node, Aggregate)
         self.node = operator.node
-        self.spec = operator.spec
+        self.spec = operator.aggregation
         self.schema = aggregate.partials_schema(self.spec)
         self.parts = {MAIN: Part(self.order, self.schema)}
 

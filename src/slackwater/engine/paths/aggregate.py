@@ -42,12 +42,12 @@ def admit(
     operator: Operator, path: Path, table: pa.Table, queried: Queried, reduction: Reduction
 ) -> pa.Table:
     """Rows for an aggregate."""
-    node, spec = operator.node, operator.spec
-    assert isinstance(node, Aggregate) and spec is not None
+    node = operator.node
+    assert isinstance(node, Aggregate)
     times = {t.name: t for t in node.child.times}
     return reduction(
         Arriving(
-            spec,
+            operator.aggregation,
             [str(k.expr.duck) for k in node.keys],
             [ticks_sql(times[w.on]) for w in node.windows],
             sub_query(relation(path.steps)),

@@ -68,6 +68,17 @@ class Operator:
     places: Places | None = None
 
     @property
+    def is_aggregate(self) -> bool:
+        """Whether it computes aggregates."""
+        return self.spec is not None
+
+    @property
+    def aggregation(self) -> AggregateSpec:
+        """What the kernel of an aggregate computes."""
+        assert self.spec is not None, f"{self.id} is no aggregate"
+        return self.spec
+
+    @property
     def on(self) -> str:
         """The progressing column of its first input."""
         return self.columns[0]

@@ -143,12 +143,12 @@ def _in_jvm(plan: Plan, index: int, otherwise: Reading) -> Reading:
     if path is None or not isinstance(otherwise, Rows | RowsWithSteps):
         return otherwise
     operator = plan.operator(path.consumer)
-    assert operator is not None and operator.spec is not None
+    assert operator is not None
     time = next(t for t in operator.node.children[0].times if t.name == operator.on)
     (source,) = _sources(plan, index)
     if time.is_local or any(t.is_local for t in source.times):
         return otherwise
-    if any(spark_partials(p) is None for p in operator.spec.primitives):
+    if any(spark_partials(p) is None for p in operator.aggregation.primitives):
         return otherwise
     return JvmPartials(path.id, otherwise)
 
@@ -167,9 +167,9 @@ def _reducible(plan: Plan, index: int) -> Path | None:
     if any(s.kind in ("punctuated", "quality") or s.future == "side" for s in settings):
         return None
     operator = plan.operator(path.consumer)
-    if operator is None or operator.spec is None:
+    if operator is None or not operator.is_aggregate:
         return None
-    spec = operator.spec
+    spec = operator.aggregation
     if spec.plan not in ("panes", "landmark"):
         return None
     if spec.plan == "panes" and spec.sliding.range < spec.sliding.slide:

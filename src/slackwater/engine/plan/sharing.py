@@ -89,9 +89,9 @@ def records(plan: Plan) -> dict[str, dict[str, Any]]:
         if isinstance(op.node, SharedSort):
             bits = dict(zip(op.producers, op.node.bits, strict=True))
             by_id[op.id].update(bits=bits, used=op.node.used)
-        if isinstance(op.node, SharedPanes) and op.spec is not None:
-            window = op.spec.sliding
-            names = {shared_panes.signature(p): p.name for p in op.spec.primitives}
+        if isinstance(op.node, SharedPanes):
+            window = op.aggregation.sliding
+            names = {shared_panes.signature(p): p.name for p in op.aggregation.primitives}
             by_id[op.id].update(width=window.range, origin=window.origin, names=names)
     return by_id
 
@@ -102,18 +102,20 @@ def _can_share(operator: Operator) -> bool:
     Stores are known of sorts and of panes of time. An operator or a window of another type keeps its state to itself,
     which is always right.
     """
-    spec = operator.spec
     if isinstance(operator.node, Sort):
         return True
-    if spec is None or spec.plan != "panes" or spec.hidden:
+    if not operator.is_aggregate:
+        return False
+    spec = operator.aggregation
+    if spec.plan != "panes" or spec.hidden:
         return False
     return isinstance(spec.window, TimeWindow) and not is_all_time(spec.window)
 
 
 def _by_panes(operator: Operator) -> Operator:
-    if operator.spec is None:
+    if not operator.is_aggregate:
         return operator
-    return replace(operator, spec=replace(operator.spec, plan="panes"))
+    return replace(operator, spec=replace(operator.aggregation, plan="panes"))
 
 
 def _alike(plan: Plan, operators: Iterable[Operator]) -> Iterable[list[Operator]]:
@@ -124,7 +126,7 @@ def _alike(plan: Plan, operators: Iterable[Operator]) -> Iterable[list[Operator]
         if key is not None:
             same.setdefault(key, []).append(op)
     for members in same.values():
-        windows = [op.spec.sliding for op in members if op.spec is not None]
+        windows = [op.aggregation.sliding for op in members if op.is_aggregate]
         # Sorts always share: where their rows wait is decided while they run, and never costs more rows than apart.
         for places in grouped(windows) if windows else _few(len(members)):
             if len(places) > 1:

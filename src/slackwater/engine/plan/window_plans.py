@@ -33,19 +33,20 @@ SINGLE = 1.05
 
 def choice(operator: Operator, statistics: Statistics) -> PlanChoice | None:
     """What the cost model says of an aggregate over time windows, with what is known of it."""
-    if operator.spec is None or not isinstance(operator.spec.window, TimeWindow):
+    spec = operator.spec
+    if spec is None or not isinstance(spec.window, TimeWindow):
         return None
     known = statistics.get(operator.id)
     if known is None or not known.partials:
-        return choose_plan(operator.spec.window)
-    counted = counted_under(operator.spec, known)
+        return choose_plan(spec.window)
+    counted = counted_under(spec, known)
     measured = Measured(known.rows, known.partials, counted)
-    best = choose_plan(operator.spec.window, measured=measured)
+    best = choose_plan(spec.window, measured=measured)
     each = known.rows / known.partials
     if counted == "wids":
-        each *= operator.spec.window.range / operator.spec.window.slide
+        each *= spec.window.range / spec.window.slide
     assert isinstance(operator.node, Aggregate)
-    sizes = sizes_of(operator.spec)
+    sizes = sizes_of(spec)
     if each <= FEW and can_adapt(operator.node) and worth_it(sizes, each):
         why = f"{each:.3g} rows of {sizes.row:g} bytes are smaller than a partial of {sizes.item:g}"
         return replace(best, plan="buffered" if each <= SINGLE else "adaptive", why=why)
@@ -78,11 +79,11 @@ def settled(plan: Plan, wanted: str, stored: Mapping[str, str], last: Manifest |
     for operator in plan.operators:
         best = choice(operator, {} if last is None else last.statistics)
         fixed = reads_strictly(plan, operator)
-        if best is not None and operator.spec is not None and not fixed:
+        if best is not None and not fixed:
             kept = holds_state(operator.id, last) and operator.id in stored
             chosen: Any = stored[operator.id] if kept else best.plan
             if keeps_rows(chosen) and patterns:
                 chosen = "panes"
-            operator = replace(operator, spec=replace(operator.spec, plan=chosen))
+            operator = replace(operator, spec=replace(operator.aggregation, plan=chosen))
         operators.append(operator)
     return replace(plan, operators=tuple(operators))

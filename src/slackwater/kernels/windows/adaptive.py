@@ -184,7 +184,7 @@ def step(
         "transition": int(np.count_nonzero(~will & (parts > 0))),
     }
 
-    eager = _listed(spec, eager, at_eager, living, at_rows, was, will, done)
+    eager = _listed(eager, at_eager, living, at_rows, was, will, done)
     moved = will[at_rows]
     switching = bool(moved.any())
     if switching:
@@ -266,7 +266,6 @@ def _becoming(code: Ints, low: Ints, high: Ints, groups: int) -> Ints:
 
 
 def _listed(
-    spec: AggregateSpec,
     eager: pa.Table,
     at_eager: Ints,
     living: pa.Table,
