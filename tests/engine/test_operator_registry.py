@@ -17,7 +17,7 @@ from slackwater.engine.operators.bounded_join import BoundedJoinProgram
 from slackwater.engine.operators.group_runs import GroupRuns
 from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.operators.keyed_rows import keyed_rows, keyed_schema
-from slackwater.engine.operators.kinds import Kind
+from slackwater.engine.operators.kinds import AfterBatch, Kind
 from slackwater.engine.operators.ledgers import owes, regrouped
 from slackwater.engine.operators.program import (
     MAIN,
@@ -86,7 +86,7 @@ class NewestKind(Kind):
     def program(self, operator: Operator, context: GroupContext) -> Program:
         return NewestProgram(operator)
 
-    def figures(self, operator: Operator, *rest: Any) -> dict[str, Any]:
+    def figures(self, after: AfterBatch) -> dict[str, Any]:
         return {"held": 7}
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slackwater.semantics.adaptive import (
-    Rules,
-    Sizes,
-    next_modes,
-    worth_it,
-)
+from slackwater.semantics.adaptive import Rules, Sizes, next_modes, worth_it
 
 SIZES = Sizes(row=10, item=40, mark=0)
 

@@ -22,15 +22,7 @@ from slackwater.model.policy import Ordered
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.bounds import (
-    END,
-    START,
-    aligned,
-    minimum,
-    propagate,
-    shift,
-    topological,
-)
+from slackwater.semantics.bounds import END, START, aligned, minimum, propagate, shift, topological
 
 TS = TimeColumn("ts", "long", None)
 ENDS = TimeColumn("end", "long", None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
+from slackwater.engine.operators.kinds import AfterBatch
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.reports import TaskReport, progress_of, reports_of
 from slackwater.engine.progress.record import quality_record
@@ -162,5 +163,5 @@ def _operator(query: Query, id: str, done: Manifest, reports: list[TaskReport]) 
         "bounds": {
             t.name: show(t, bounds.get(t.name), query.plan.zone) for t in operator.node.times
         },
-        **kind_of(operator).figures(operator, mine, list(runs.values()), known),
+        **kind_of(operator).figures(AfterBatch(operator, mine, list(runs.values()), known)),
     }

@@ -7,36 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from slackwater.engine.operators.program import (
-    MAIN,
-    Arrival,
-    GroupContext,
-    Part,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.program import Arrival, GroupContext, State, StateStep
 from slackwater.engine.operators.results import present
+from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.aggregates.partials import of_no_rows
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.windows import partials_step as aggregate
-from slackwater.model.node import Aggregate
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.window_ids import closed_by
 
 
-class AggregateProgram(Program):
+class AggregateProgram(WindowProgram):
     """Window aggregates over panes or window ids."""
 
     def __init__(self, operator: Operator, context: GroupContext):
-        assert isinstance(operator.node, Aggregate)
+        super().__init__(operator)
         self.owns_all = owns_all(context)
-        self.node = operator.node
-        self.spec = operator.aggregation
-        self.state_schema = aggregate.partials_schema(self.spec)
-        self.parts = {MAIN: Part("_pane", self.state_schema)}
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return aggregate.needed(self.spec, self._closed(bounds[0]))
@@ -48,7 +36,7 @@ class AggregateProgram(Program):
         (rows,) = inputs
         closed, close_to = self._closed(rows.old), self._closed(rows.new)
         fresh = aggregate.merge_partials(self.spec, list(rows.tables))
-        stored = self.state_schema.empty_table()
+        stored = self.schema.empty_table()
         if close_to > closed:
             stored = state(aggregate.needed(self.spec, closed), self._last_pane(close_to))
         done = aggregate.step(self.spec, fresh, stored, closed, close_to)
@@ -62,10 +50,6 @@ class AggregateProgram(Program):
         if close_to >= END:
             return END
         return int(self.spec.panes.end_pane(close_to)) - 1
-
-    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        rows = super().compact(part, rows, first)
-        return aggregate.merge_partials(self.spec, [rows])
 
 
 def owns_all(context: GroupContext) -> bool:

@@ -6,18 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import (
-    MAIN,
-    Arrival,
-    GroupContext,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.program import MAIN, Arrival, State, StateStep
 from slackwater.engine.operators.results import present
-from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import COUNTERS, CountingProgram, arrived_rows
-from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import by_tuple
 from slackwater.kernels.windows.counting import count_and_reduce
 from slackwater.kernels.windows.numbering import merge_counters
@@ -68,10 +59,3 @@ class ByTupleProgram(CountingProgram):
         if part == COUNTERS:
             return merge_counters(self.spec, [rows])
         return super().compact(part, rows, first)
-
-
-class ByTupleKind(FinishedKind):
-    """Windows that end at rows."""
-
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        return ByTupleProgram(operator)

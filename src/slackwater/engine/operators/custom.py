@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
+from slackwater.engine.operators.program import Arrival, State, StateStep
 from slackwater.engine.operators.results import present
-from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import WindowProgram
-from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import custom
 from slackwater.semantics.limits import clamp
 
@@ -26,10 +24,3 @@ class CustomProgram(WindowProgram):
             stored = state(clamp(rows.old + 1), clamp(rows.new))
         done = custom.step(self.spec, self.fresh(rows.tables), stored, rows.old, rows.new)
         return StateStep(present(self.node, done.output), done.keep, done.dropped_rows)
-
-
-class CustomKind(FinishedKind):
-    """Windows of a user's type."""
-
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        return CustomProgram(operator)

@@ -9,12 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.operators.join import JoinProgram
-from slackwater.engine.operators.kinds import Kind
+from slackwater.engine.operators.kinds import AfterBatch, Kind
 from slackwater.engine.operators.program import GroupContext, Program
-from slackwater.engine.paths.reports import OperatorReport
 from slackwater.engine.plan.plan import Operator
-from slackwater.engine.store.manifest import Run
-from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Join
 from slackwater.semantics.quality.recall_state import RecallState
 
@@ -48,16 +45,10 @@ class JoinKind(Kind):
 
         return owes(ledger)
 
-    def figures(
-        self,
-        operator: Operator,
-        reports: Sequence[OperatorReport],
-        runs: Sequence[Run],
-        known: OperatorStatistics,
-    ) -> dict[str, Any]:
+    def figures(self, after: AfterBatch) -> dict[str, Any]:
         """What a bounded join did, and how a join keeps its target for recall."""
-        stats = [r.figures.join for r in reports if r.figures.join is not None]
-        return {**_bounded(stats), **_recall(known.recall)}
+        stats = [r.figures.join for r in after.reports if r.figures.join is not None]
+        return {**_bounded(stats), **_recall(after.known.recall)}
 
 
 def _bounded(stats: Sequence[Stats]) -> dict[str, Any]:

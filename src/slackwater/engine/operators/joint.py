@@ -6,18 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import (
-    MAIN,
-    Arrival,
-    GroupContext,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.program import MAIN, Arrival, State, StateStep
 from slackwater.engine.operators.results import presented, window_ids
-from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import WindowProgram
-from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import joint
 from slackwater.model.node import Aggregate
 from slackwater.semantics.frontier import Points
@@ -58,10 +49,3 @@ def _present(node: Aggregate, output: pa.Table) -> pa.Table:
         wids = window_ids(output, f"_wid{i or ''}")
         windows.append([pa.array(e) for e in extents(wids.to_numpy(), w)])
     return presented(node, output, {}, windows)
-
-
-class JointKind(FinishedKind):
-    """Groups on the windows of several times."""
-
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        return JointProgram(operator)

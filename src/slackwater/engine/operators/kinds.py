@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slackwater.engine.operators.program import GroupContext, Program
@@ -15,6 +16,16 @@ from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.errors import ExecutionError
+
+
+@dataclass(frozen=True)
+class AfterBatch:
+    """An operator after a batch: the ``reports`` of all groups, the ``runs`` of its state, its statistics (``known``)."""
+
+    operator: Operator
+    reports: Sequence[OperatorReport]
+    runs: Sequence[Run]
+    known: OperatorStatistics
 
 
 class Kind(ABC):
@@ -32,17 +43,8 @@ class Kind(ABC):
         """Whether a group has work left that needs no new input."""
         raise _no_ledger(self)
 
-    def figures(
-        self,
-        operator: Operator,
-        reports: Sequence[OperatorReport],
-        runs: Sequence[Run],
-        known: OperatorStatistics,
-    ) -> dict[str, Any]:
-        """What the progress record says of this kind alone.
-
-        ``reports`` are those of all groups, ``runs`` the state after the batch, ``known`` the operator's statistics.
-        """
+    def figures(self, after: AfterBatch) -> dict[str, Any]:
+        """What the progress record says of this kind alone."""
         return {}
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:

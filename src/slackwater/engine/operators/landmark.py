@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
+from slackwater.engine.operators.program import Arrival, State, StateStep
 from slackwater.engine.operators.results import present
-from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import WindowProgram
-from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import landmark
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.model.window import Landmark, TimeWindow
@@ -43,10 +41,3 @@ class LandmarkProgram(WindowProgram):
         if self.closed <= START or self.closed >= END:
             return aggregate.merge_partials(self.spec, [rows])
         return landmark.folded(self.spec, rows, self.closed)
-
-
-class LandmarkKind(FinishedKind):
-    """Everything since the origin."""
-
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        return LandmarkProgram(operator)

@@ -1,23 +1,24 @@
 """Which kind an operator is of: one entry per stateful node type, and per type of window for aggregates.
 
-A new operator is a file with its `Kind`, and a line here.
+A new operator is a file with its `Kind`, and a line here; a new type of window a file with its program.
 """
 
 from __future__ import annotations
 
-from slackwater.engine.operators.by_tuple import ByTupleKind
-from slackwater.engine.operators.custom import CustomKind
+from slackwater.engine.operators.by_tuple import ByTupleProgram
+from slackwater.engine.operators.custom import CustomProgram
 from slackwater.engine.operators.dedup import DedupKind
 from slackwater.engine.operators.join_kind import JoinKind
-from slackwater.engine.operators.joint import JointKind
+from slackwater.engine.operators.joint import JointProgram
 from slackwater.engine.operators.kinds import Kind
-from slackwater.engine.operators.landmark import LandmarkKind
-from slackwater.engine.operators.rows import RowsKind
-from slackwater.engine.operators.sessions import SessionKind
+from slackwater.engine.operators.landmark import LandmarkProgram
+from slackwater.engine.operators.rows import RowsProgram
+from slackwater.engine.operators.sessions import SessionProgram
 from slackwater.engine.operators.shared_panes import SharedPanesKind
 from slackwater.engine.operators.shared_sort import SharedSortKind
 from slackwater.engine.operators.sort import SortKind
 from slackwater.engine.operators.time_windows import TimeKind
+from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.plan.plan import Operator
 from slackwater.model.node import Aggregate, Dedup, Join, SharedPanes, SharedSort, Sort
 from slackwater.model.registry import Registry
@@ -35,12 +36,12 @@ WINDOWS: Registry[Kind] = Registry(
     __name__,
     {
         TimeWindow: TimeKind(),
-        RowWindow: RowsKind(),
-        Landmark: LandmarkKind(),
-        ByTuple: ByTupleKind(),
-        SessionWindow: SessionKind(),
-        CustomWindow: CustomKind(),
-        JointWindow: JointKind(),
+        RowWindow: FinishedKind(RowsProgram),
+        Landmark: FinishedKind(LandmarkProgram),
+        ByTuple: FinishedKind(ByTupleProgram),
+        SessionWindow: FinishedKind(SessionProgram),
+        CustomWindow: FinishedKind(CustomProgram),
+        JointWindow: FinishedKind(JointProgram),
     },
 )
 """Of an `Aggregate`, by the type of its window."""

@@ -6,18 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import (
-    MAIN,
-    Arrival,
-    GroupContext,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.program import MAIN, Arrival, State, StateStep
 from slackwater.engine.operators.results import present
-from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import COUNTERS, CountingProgram, arrived_rows
-from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import row_windows
 from slackwater.kernels.windows.counting import count_and_reduce
@@ -57,10 +48,3 @@ class RowsProgram(CountingProgram):
         rows = aggregate.merge_partials(self.spec, [rows])
         assert self.after is not None
         return row_windows.living(self.spec, rows, self.after)
-
-
-class RowsKind(FinishedKind):
-    """Windows over counted rows."""
-
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        return RowsProgram(operator)

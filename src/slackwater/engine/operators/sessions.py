@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
+from slackwater.engine.operators.program import Arrival, State, StateStep
 from slackwater.engine.operators.results import presented, window_ids
-from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.operators.window_program import WindowProgram
-from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.windows import sessions
 from slackwater.model.window import SessionWindow
 from slackwater.semantics.limits import MOST
@@ -39,10 +37,3 @@ class SessionProgram(WindowProgram):
 
     def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
         return sessions.merge_parts(self.spec, rows, first)
-
-
-class SessionKind(FinishedKind):
-    """Sessions."""
-
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        return SessionProgram(operator)

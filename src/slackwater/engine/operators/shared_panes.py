@@ -8,24 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from slackwater.engine.operators.aggregate import owns_all, with_empty
-from slackwater.engine.operators.kinds import added
-from slackwater.engine.operators.program import (
-    MAIN,
-    Arrival,
-    GroupContext,
-    Part,
-    Program,
-    State,
-    StateStep,
-)
+from slackwater.engine.operators.kinds import AfterBatch, added
+from slackwater.engine.operators.program import Arrival, GroupContext, Program, State, StateStep
 from slackwater.engine.operators.results import present
 from slackwater.engine.operators.window_kind import WindowKind
-from slackwater.engine.paths.reports import OperatorReport
+from slackwater.engine.operators.window_program import WindowProgram
 from slackwater.engine.plan.plan import Operator, Plan
-from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import shared_panes
@@ -36,18 +25,17 @@ from slackwater.semantics.panes import Panes
 from slackwater.semantics.window_ids import closed_by
 
 
-class SharedPanesProgram(Program):
+class SharedPanesProgram(WindowProgram):
     """A store of panes and the aggregates that read it."""
 
     def __init__(self, operator: Operator, context: GroupContext):
         assert isinstance(operator.node, SharedPanes)
+        super().__init__(operator)
         self.owns_all = owns_all(context)
-        self.spec = operator.aggregation
         self.readers = operator.node.readers
         self.store = shared_panes.Store(
             self.spec, tuple(_reader_spec(self.spec, node) for _, node in self.readers)
         )
-        self.parts = {MAIN: Part("_pane", aggregate.partials_schema(self.spec))}
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return shared_panes.needed(self.store, self._closed(bounds))
@@ -71,10 +59,6 @@ class SharedPanesProgram(Program):
             results[name] = present(node, output)
         return StateStep([], done.keep, done.late, readers=results)
 
-    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
-        rows = super().compact(part, rows, first)
-        return aggregate.merge_partials(self.spec, [rows])
-
 
 def _reader_spec(store: AggregateSpec, node: Aggregate) -> AggregateSpec:
     return AggregateSpec(store.keys, node.window, node.primitives, "panes", store.ansi)
@@ -86,15 +70,9 @@ class SharedPanesKind(WindowKind):
     def program(self, operator: Operator, context: GroupContext) -> Program:
         return SharedPanesProgram(operator, context)
 
-    def figures(
-        self,
-        operator: Operator,
-        reports: Sequence[OperatorReport],
-        runs: Sequence[Run],
-        known: OperatorStatistics,
-    ) -> dict[str, Any]:
+    def figures(self, after: AfterBatch) -> dict[str, Any]:
         """Results of each aggregate."""
-        return {"readers": added([r.readers for r in reports])}
+        return {"readers": added([r.readers for r in after.reports])}
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
         assert isinstance(operator.node, SharedPanes)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.clock import monotonic
-from slackwater.engine.operators.kinds import Kind, added
+from slackwater.engine.operators.kinds import AfterBatch, Kind, added
 from slackwater.engine.operators.program import (
     Arrival,
     GroupContext,
@@ -21,9 +21,8 @@ from slackwater.engine.operators.program import (
     State,
     StateStep,
 )
-from slackwater.engine.paths.reports import Figures, OperatorReport
+from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator, Plan
-from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.kernels.rows import waiting
 from slackwater.kernels.types import arrow_schema
@@ -102,17 +101,14 @@ class SharedSortKind(Kind):
     def program(self, operator: Operator, context: GroupContext) -> Program:
         return SharedSortProgram(operator)
 
-    def figures(
-        self,
-        operator: Operator,
-        reports: Sequence[OperatorReport],
-        runs: Sequence[Run],
-        known: OperatorStatistics,
-    ) -> dict[str, Any]:
+    def figures(self, after: AfterBatch) -> dict[str, Any]:
         """Results of each sort, and rows by the place where they wait."""
         from slackwater.engine.plan.placing import buffers
 
-        return {"readers": added([r.readers for r in reports]), **buffers(operator, runs)}
+        return {
+            "readers": added([r.readers for r in after.reports]),
+            **buffers(after.operator, after.runs),
+        }
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
         node = operator.node

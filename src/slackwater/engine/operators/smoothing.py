@@ -111,7 +111,7 @@ class SmoothProgram(AggregateProgram):
         # Windows with rows that wait in a low-level table are not complete here.
         arrived = bound_of_pane(waiting.pane, rows.new, w.origin, self.spec.panes.width)
         close_to = self._closed(arrived)
-        stored = self.state_schema.empty_table()
+        stored = self.schema.empty_table()
         if (self.closed < close_to).any():
             low = aggregate.needed(self.spec, int(self.closed.min()))
             stored = state(low, self._last_pane(close_to))

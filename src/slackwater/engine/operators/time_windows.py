@@ -10,13 +10,11 @@ from slackwater.engine.operators import smoothing
 from slackwater.engine.operators.adaptive import AdaptiveProgram
 from slackwater.engine.operators.aggregate import AggregateProgram
 from slackwater.engine.operators.groupwise import ClosingAggregate
-from slackwater.engine.operators.kinds import added
+from slackwater.engine.operators.kinds import AfterBatch, added
 from slackwater.engine.operators.program import GroupContext, Program
 from slackwater.engine.operators.smoothing import SmoothProgram, is_smooth
 from slackwater.engine.operators.window_kind import WindowKind
-from slackwater.engine.paths.reports import OperatorReport
 from slackwater.engine.plan.plan import Operator
-from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.errors import ExecutionError
 from slackwater.kernels.windows.adaptive import sizes_of
@@ -55,15 +53,9 @@ class TimeKind(WindowKind):
     def owes(self, ledger: Any) -> bool:
         return smoothing.owes(smoothing.Ledger.from_json(ledger))
 
-    def figures(
-        self,
-        operator: Operator,
-        reports: Sequence[OperatorReport],
-        runs: Sequence[Run],
-        known: OperatorStatistics,
-    ) -> dict[str, Any]:
+    def figures(self, after: AfterBatch) -> dict[str, Any]:
         """Groups that are kept in each way, partials that wait, and what the low-level tables did."""
-        figures = [r.figures for r in reports]
+        figures = [r.figures for r in after.reports]
         groups = [f.groups for f in figures if f.groups is not None]
         held = [f.held for f in figures if f.held is not None]
         low = [asdict(f.low) for f in figures if f.low is not None]

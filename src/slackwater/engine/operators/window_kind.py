@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 
 from slackwater.engine.operators.groupwise import Finished
 from slackwater.engine.operators.kinds import Kind
@@ -33,15 +33,17 @@ class WindowKind(Kind):
 
 
 class FinishedKind(WindowKind):
-    """Windows that are not just spans of time: a group that a pattern names has come to its end."""
+    """Windows that are not just spans of time: a group that a pattern names has come to its end.
+
+    ``plain`` makes the program that knows of no patterns.
+    """
+
+    def __init__(self, plain: Callable[[Operator], Program]):
+        self.plain = plain
 
     def program(self, operator: Operator, context: GroupContext) -> Program:
-        program = self.plain(operator, context)
+        program = self.plain(operator)
         if not context.has_patterns:
             return program
         assert isinstance(operator.node, Aggregate)
-        return Finished(program, operator.node, lambda: self.plain(operator, context))
-
-    @abstractmethod
-    def plain(self, operator: Operator, context: GroupContext) -> Program:
-        """The program that knows of no patterns."""
+        return Finished(program, operator.node, lambda: self.plain(operator))

@@ -1,4 +1,4 @@
-"""What programs of windows that are not cut into panes of time have in common."""
+"""What programs of windows have in common, and those that count rows."""
 
 from __future__ import annotations
 

@@ -14,11 +14,7 @@ import numpy as np
 
 from slackwater.semantics.quality.delays import MAX_BINS
 from slackwater.semantics.quality.model import candidates, smallest
-from slackwater.semantics.quality.recall import (
-    StreamDelays,
-    immediate_recall,
-    ordered_recall,
-)
+from slackwater.semantics.quality.recall import StreamDelays, immediate_recall, ordered_recall
 
 __all__ = ["Modelled", "RecallTarget", "modelled_slack"]
 
