@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join import Condition, How, MixedKey, Within
@@ -92,12 +92,10 @@ class Late(Node):
         return replace(self, source=source)
 
 
-@dataclass(frozen=True)
-class Filter(Node):
-    """Rows for which ``condition`` is true."""
+class _OneChild:
+    """For operators over one other."""
 
-    child: Node = field(default=None)  # type: ignore[assignment]
-    condition: Expr = field(default=None)  # type: ignore[assignment]
+    child: Node
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -105,11 +103,40 @@ class Filter(Node):
 
     def with_children(self, *new: Node) -> Node:
         (child,) = new
-        return replace(self, child=child)
+        return _with(self, child=child)
+
+
+class _Readers:
+    """For operators that hold what several others read: these have the children."""
+
+    readers: tuple[tuple[str, Any], ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return tuple(r.child for _, r in self.readers)
+
+    def with_children(self, *new: Node) -> Node:
+        # Rows come from where those of the first reader do.
+        named = zip(self.readers, new, strict=True)
+        readers = tuple((name, replace(reader, child=child)) for (name, reader), child in named)
+        return _with(self, child=new[0], readers=readers)
+
+
+def _with(node: Any, **changed: Any) -> Node:
+    other: Node = replace(node, **changed)
+    return other
 
 
 @dataclass(frozen=True)
-class Project(Node):
+class Filter(_OneChild, Node):
+    """Rows for which ``condition`` is true."""
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    condition: Expr = field(default=None)  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Project(_OneChild, Node):
     """New columns from expressions. ``origins`` maps each progressing output column to
     (input column, shift in ticks): its bound is the input's plus the shift.
     """
@@ -117,14 +144,6 @@ class Project(Node):
     child: Node = field(default=None)  # type: ignore[assignment]
     columns: tuple[Named, ...] = ()
     origins: tuple[tuple[str, str, int], ...] = ()
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.child,)
-
-    def with_children(self, *new: Node) -> Node:
-        (child,) = new
-        return replace(self, child=child)
 
 
 @dataclass(frozen=True)
@@ -142,7 +161,7 @@ class Union(Node):
 
 
 @dataclass(frozen=True)
-class Dedup(Node):
+class Dedup(_OneChild, Node):
     """The first row of each ``subset`` value; ``within`` ticks, or the subset holds the time ``on``."""
 
     child: Node = field(default=None)  # type: ignore[assignment]
@@ -150,33 +169,17 @@ class Dedup(Node):
     within: int | None = None
     on: str = ""
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.child,)
-
-    def with_children(self, *new: Node) -> Node:
-        (child,) = new
-        return replace(self, child=child)
-
 
 @dataclass(frozen=True)
-class Sort(Node):
+class Sort(_OneChild, Node):
     """Rows in order of the time ``on``, unblocked by bounds."""
 
     child: Node = field(default=None)  # type: ignore[assignment]
     on: str = ""
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.child,)
-
-    def with_children(self, *new: Node) -> Node:
-        (child,) = new
-        return replace(self, child=child)
-
 
 @dataclass(frozen=True)
-class SharedSort(Sort):
+class SharedSort(_Readers, Sort):
     """Rows that wait for several sorts, each with a slack of its own. Made by the planner, not by users.
 
     Rows come from in front of the ``filters`` of each of the ``readers``, which are the sorts by name; bounds from the
@@ -188,19 +191,9 @@ class SharedSort(Sort):
     bits: tuple[int, ...] = ()
     used: int = 0
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return tuple(r.child for _, r in self.readers)
-
-    def with_children(self, *new: Node) -> Node:
-        # Rows come from where those of the first reader do.
-        named = zip(self.readers, new, strict=True)
-        readers = tuple((name, replace(reader, child=child)) for (name, reader), child in named)
-        return replace(self, child=new[0], readers=readers)
-
 
 @dataclass(frozen=True)
-class Aggregate(Node):
+class Aggregate(_OneChild, Node):
     """Aggregates per window and ``keys``.
 
     ``primitives`` are computed per (keys, window); ``outputs`` are the user's aggregate columns as
@@ -216,14 +209,6 @@ class Aggregate(Node):
     emit_empty: bool = False
 
     @property
-    def children(self) -> tuple[Node, ...]:
-        return (self.child,)
-
-    def with_children(self, *new: Node) -> Node:
-        (child,) = new
-        return replace(self, child=child)
-
-    @property
     def windows(self) -> tuple[Window, ...]:
         """The windows of a result, one for each of ``times``."""
         w = self.window
@@ -231,7 +216,7 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True)
-class SharedPanes(Aggregate):
+class SharedPanes(_Readers, Aggregate):
     """Panes of time that several aggregates over the same rows read. Made by the planner, not by users.
 
     ``window`` is one pane, ``readers`` are the aggregates by name. Rows come from ``child``, bounds from the child of
@@ -239,16 +224,6 @@ class SharedPanes(Aggregate):
     """
 
     readers: tuple[tuple[str, Aggregate], ...] = ()
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        return tuple(r.child for _, r in self.readers)
-
-    def with_children(self, *new: Node) -> Node:
-        # Rows come from where those of the first reader do.
-        named = zip(self.readers, new, strict=True)
-        readers = tuple((name, replace(reader, child=child)) for (name, reader), child in named)
-        return replace(self, child=new[0], readers=readers)
 
 
 @dataclass(frozen=True)
