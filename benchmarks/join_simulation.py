@@ -19,10 +19,10 @@ from benchmarks.baselines.rpwj import Part, Rpwj, Settings
 from benchmarks.simulations.disk import disk_time
 from slackwater.kernels.joins.bounded.blocks import Counts, Located, RunFile
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
+from slackwater.kernels.joins.bounded.step import BatchBounds, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
-from slackwater.semantics.join_memory import Policy
+from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import START
 from slackwater.testing import Arrivals, bursty_events
 
@@ -195,7 +195,7 @@ class Ours:
         )
         reach = load.window * MILLI
         self.spec = JoinSpec(Band(reach, reach), 1, (("id",), ("id",)))
-        self.policy = Policy(load.scaled_memory)
+        self.policy = JoinPolicy(load.scaled_memory)
         self.row_bytes = load.row_bytes
         self.ledger = Ledger()
         self.store = MemoryStore()
@@ -208,7 +208,7 @@ class Ours:
         def emit(results: pa.Table, delayed: bool) -> None:
             newest.append(results.column("__sw_time").to_numpy())
 
-        batch = Batch(self.bounds, (now, now), now=now * MILLI)
+        batch = BatchBounds(self.bounds, (now, now), now=now * MILLI)
         inputs = [[self._table(r)] if len(r) else [] for r in rows]
         join = BoundedJoin(self.spec, [self.schema] * 2, self.policy)
         done = bounded_step(join, self.ledger, self.store, inputs, batch, emit)

@@ -18,11 +18,11 @@ from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.storage import Folder
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
+from slackwater.kernels.joins.bounded.step import BatchBounds, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec, step
 from slackwater.model.join import Band
 from slackwater.semantics.join import needed_from
-from slackwater.semantics.join_memory import Policy
+from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import END, START
 
 PAYLOAD = 400
@@ -63,7 +63,7 @@ def bounds(batch: int, rows: int = ROWS, last: int = BATCHES):
 
 
 def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
-    ledger, join = Ledger(), BoundedJoin(SPEC, [SCHEMA] * 2, Policy(budget))
+    ledger, join = Ledger(), BoundedJoin(SPEC, [SCHEMA] * 2, JoinPolicy(budget))
     found = {"results": 0, "delayed": 0, "state": 0, "read": 0}
 
     def emit(chunk, delayed):
@@ -71,7 +71,9 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
         found["delayed"] += chunk.num_rows * delayed
 
     for b in range(batches):
-        batch = Batch(bounds(b - 1, rows, batches), bounds(b, rows, batches), now=b * 1_000_000)
+        batch = BatchBounds(
+            bounds(b - 1, rows, batches), bounds(b, rows, batches), now=b * 1_000_000
+        )
         inputs = [pieces(b, side, rows) for side in (0, 1)]
         done = bounded_step(
             join, ledger, FileBlockStore(Folder(PRIVATE, folder)), inputs, batch, emit
@@ -82,7 +84,7 @@ def by_blocks(folder: Path, budget: int, rows: int, batches: int) -> dict:
         for path in folder.iterdir():
             if path.name not in ledger.runs():
                 path.unlink()
-    final = Batch(
+    final = BatchBounds(
         bounds(batches - 1, rows, batches), (END, END), now=batches * 1_000_000, final=True
     )
     bounded_step(join, ledger, FileBlockStore(Folder(PRIVATE, folder)), [[], []], final, emit)

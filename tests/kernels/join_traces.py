@@ -17,11 +17,11 @@ from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.storage import Folder
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
+from slackwater.kernels.joins.bounded.step import BatchBounds, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join import max_bound, time_bounds
-from slackwater.semantics.join_memory import Policy, Rules
+from slackwater.semantics.join_memory import BlockRules, JoinPolicy
 from slackwater.semantics.limits import END, START
 
 SCHEMA = pa.schema(
@@ -157,7 +157,7 @@ class Run:
 def replay(
     trace: Trace,
     band: Band,
-    policy: Policy,
+    policy: JoinPolicy,
     *,
     how="inner",
     where=None,
@@ -191,9 +191,9 @@ def replay(
 
             inputs = [pieces(table(side), cut) for side in rows]
             final = n == len(trace.rows) - 1
-            batch = Batch(trace.before(n), trace.bounds[n], now=(n + 1) * clock, final=final)
+            batch = BatchBounds(trace.before(n), trace.bounds[n], now=(n + 1) * clock, final=final)
             ledger = Ledger.from_json(json.loads(text))
-            join = BoundedJoin(spec, [SCHEMA] * 2, policy, predicate, rules or Rules())
+            join = BoundedJoin(spec, [SCHEMA] * 2, policy, predicate, rules or BlockRules())
             done = bounded_step(join, ledger, store, inputs, batch, emit)
             text = json.dumps(done.ledger.to_json())
             for path in Path(folder).iterdir():

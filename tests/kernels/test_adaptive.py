@@ -17,13 +17,13 @@ from slackwater.kernels.windows import adaptive
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import END, AggregateSpec, ints
 from slackwater.model.schema import Field
-from slackwater.semantics.adaptive import BUFFERED, Rules
+from slackwater.semantics.adaptive import BUFFERED, ModeRules
 from slackwater.semantics.window_ids import wid_range
 from tests.kernels import brute
 from tests.kernels.strategies import rows as row_lists
 from tests.kernels.test_aggregate import PRIMITIVES, expected, spec_of
 
-NOW = Rules(share=0)
+NOW = ModeRules(share=0)
 
 
 def rows_of(spec: AggregateSpec, table: pa.Table) -> pa.Table:
@@ -38,7 +38,7 @@ class Machine:
     """State as the engine keeps it, in one piece per part."""
 
     spec: AggregateSpec
-    rules: Rules = NOW
+    rules: ModeRules = NOW
     closed: int = -END
     state: list[pa.Table] = field(default_factory=list)
     ups: int = 0
@@ -145,7 +145,7 @@ def brute_row() -> dict:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 14), st.integers(1, 14), st.integers(-9, 9), skewed(),
-    st.permutations(range(13)), st.sampled_from([NOW, Rules(), Rules(down=1.0, share=0), BUFFERED]),
+    st.permutations(range(13)), st.sampled_from([NOW, ModeRules(), ModeRules(down=1.0, share=0), BUFFERED]),
 )  # fmt: skip
 def test_results_are_those_of_the_extents(range_, slide, origin, batches, some, rules):
     chosen = tuple(PRIMITIVES[i] for i in sorted(some[:4]))
@@ -269,7 +269,7 @@ def test_state_is_no_larger_than_the_better_way_alone(window, skew):
         (PRIMITIVES[0], brute.primitive("_a1", "sum", "i8"), brute.primitive("_a2", "avg", "f8")),
         keys=(Field("k", "bigint"),),
     )  # fmt: skip
-    machine = Machine(spec, Rules())
+    machine = Machine(spec, ModeRules())
     wids = spec_of(*window, 0, "wids", spec.primitives, keys=spec.keys)
     live: list[pa.Table] = []
     ratios = []
@@ -297,7 +297,7 @@ def test_state_is_no_larger_than_the_better_way_alone(window, skew):
 def test_rows_that_are_kept_are_what_the_model_says_of_sources_that_lag():
     # Ten rows a tick of one source, two a tick of one that lags by 20: what is kept of the open windows.
     spec = spec_of(60, 60, 0, "adaptive", PRIMITIVES[:1])
-    machine = Machine(spec, Rules(share=2))
+    machine = Machine(spec, ModeRules(share=2))
     rates, behind = [10, 2], [0, 20]
     for end in (10, 20, 40, 60):
         start = {10: 0, 20: 10, 40: 20, 60: 40}[end]

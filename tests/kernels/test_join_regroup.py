@@ -12,10 +12,10 @@ import pytest
 from slackwater.engine.operators.bounded_join import regroup
 from slackwater.kernels.buckets import BUCKETS, bucket_range
 from slackwater.kernels.joins.bounded.ledger import VERSION, Ledger
-from slackwater.semantics.join_memory import Block, Debt, Marked, Rules, bucket_bits
+from slackwater.semantics.join_memory import Block, BlockRules, Debt, Marked, bucket_bits
 from slackwater.semantics.limits import START
 
-RULES = Rules()
+RULES = BlockRules()
 
 
 class Groups:

@@ -17,11 +17,11 @@ from slackwater.engine.store.storage import Folder
 from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
+from slackwater.kernels.joins.bounded.step import BatchBounds, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band, Tumbling
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.join_memory import Policy
+from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import END, START
 from tests.kernels.join_traces import (
     COLUMNS,
@@ -41,7 +41,7 @@ BANDS = st.builds(Band, before=st.sampled_from([0, 5, 40]), after=st.sampled_fro
 
 @st.composite
 def policies(draw):
-    return Policy(
+    return JoinPolicy(
         memory=draw(st.sampled_from(MEMORY)),
         backlog=draw(st.sampled_from([0.0, 0.3, 1.0, 5.0])),
         deadline=draw(st.sampled_from([None, 0, 2_000_000])),
@@ -94,7 +94,7 @@ def test_the_ends_of_the_band_belong_to_it_in_both_directions(memory):
     expected = Counter((i, 20_000 + t) for i in (1, 1_001) for t in (90, 100, 120))
     for first, second in [([lefts, []], [[], rights]), ([[], rights], [lefts, []])]:
         trace = Trace([first, second], [(0, 0), (END, END)])
-        assert replay(trace, band, Policy(memory)).out == expected
+        assert replay(trace, band, JoinPolicy(memory)).out == expected
 
 
 def test_the_hold_is_what_keeps_the_promises():
@@ -102,7 +102,9 @@ def test_the_hold_is_what_keeps_the_promises():
     broken = 0
     for seed in range(4):
         trace = make_trace(np.random.default_rng(seed), 7, 90, 4, 10, 0, [1.0, 1.0], 0.01)
-        run = replay(trace, Band(40, 60), Policy(2_500, backlog=3.0, idle_share=0.0), max_pairs=99)
+        run = replay(
+            trace, Band(40, 60), JoinPolicy(2_500, backlog=3.0, idle_share=0.0), max_pairs=99
+        )
         assert run.broken == []
         broken += len(run.unheld)
     assert broken > 0
@@ -130,11 +132,11 @@ def small_join(keys_left, keys_right, kind, within=None, memory=1):
     with tempfile.TemporaryDirectory() as folder:
         spec = JoinSpec(within or Band(0, 0), len(kind), COLUMNS)
         bounded_step(
-            BoundedJoin(spec, [schema] * 2, Policy(memory)),
+            BoundedJoin(spec, [schema] * 2, JoinPolicy(memory)),
             Ledger(),
             FileBlockStore(Folder(PRIVATE, Path(folder))),
             [[rows(keys_left)], [rows(keys_right)]],
-            Batch((START, START), (END, END), final=True),
+            BatchBounds((START, START), (END, END), final=True),
             emit,
         )
     return out
@@ -180,11 +182,11 @@ def test_tumbling_windows_and_joins_without_a_key_work_too():
             ledger = Ledger()
             for n in range(2):
                 bounded_step(
-                    BoundedJoin(spec, [SCHEMA] * 2, Policy(1_000)),
+                    BoundedJoin(spec, [SCHEMA] * 2, JoinPolicy(1_000)),
                     ledger,
                     FileBlockStore(Folder(PRIVATE, Path(folder))),
                     [[table(side)] for side in trace.rows[n]],
-                    Batch(trace.before(n), trace.bounds[n], final=n == 1),
+                    BatchBounds(trace.before(n), trace.bounds[n], final=n == 1),
                     emit,
                 )
         near = (lambda a, b: a // 5 == b // 5) if key else (lambda a, b: abs(a - b) <= 1)

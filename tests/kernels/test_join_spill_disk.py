@@ -14,7 +14,7 @@ from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger, place_of
 from slackwater.model.join import Band
-from slackwater.semantics.join_memory import Block, Policy
+from slackwater.semantics.join_memory import Block, JoinPolicy
 from slackwater.semantics.limits import END
 from tests.kernels.join_traces import (
     SCHEMA,
@@ -35,7 +35,7 @@ def test_a_pass_reads_each_file_in_sequence_and_only_what_it_needs():
     def look(n, done):
         state[n] = Ledger.from_json(done.ledger.to_json())
 
-    policy = Policy(20_000, backlog=1e9, idle_pause=0, merge_runs=1_000)
+    policy = JoinPolicy(20_000, backlog=1e9, idle_pause=0, merge_runs=1_000)
     run = replay(trace, band, policy, max_pairs=1_000, hook=look)
     before, stats = state[8], run.stats[9]
     assert stats.passes.keys() == {"idle"} and sum(stats.owed_rows) == 0
@@ -78,13 +78,15 @@ def test_small_files_are_merged_and_the_disk_holds_the_window_only():
         files.append(len({b.run for b in done.ledger.blocks[0]}))
         sizes.append(sum(b.rows for bs in done.ledger.blocks for b in bs))
 
-    policy = Policy(8_000, backlog=0.0, merge_runs=4)
+    policy = JoinPolicy(8_000, backlog=0.0, merge_runs=4)
     run = replay(trace, band, policy, max_pairs=1_000, hook=look)
     assert run.out == slow_join(trace, band)
     assert max(files) <= 10
     assert sum(s.merged_blocks for s in run.stats) > 0
     assert max(sizes) <= 2 * (40 + 4 * 6)
-    merged = replay(trace, band, Policy(8_000, backlog=1.0, merge_runs=2), how="full", max_pairs=99)
+    merged = replay(
+        trace, band, JoinPolicy(8_000, backlog=1.0, merge_runs=2), how="full", max_pairs=99
+    )
     assert merged.out == slow_join(trace, band, "full")
 
 
@@ -95,7 +97,7 @@ def test_expiry_is_by_times_and_reads_nothing():
         [sides, empty, empty, empty], [(150, 150), (180, 180), (2_000, 2_000), (END, END)]
     )
     blocks = []
-    policy = Policy(6_000, backlog=0.0)
+    policy = JoinPolicy(6_000, backlog=0.0)
     run = replay(
         trace,
         Band(50, 50),
@@ -116,7 +118,7 @@ def test_rows_meet_on_arrival_whatever_the_size_of_their_block():
     trace = Trace(
         [[[(n, 0, n)], [(n, 0, 1_000 + n)]] for n in range(6)], [(n, n) for n in range(6)]
     )
-    run = replay(trace, Band(9, 9), Policy(10_000_000), max_pairs=99)
+    run = replay(trace, Band(9, 9), JoinPolicy(10_000_000), max_pairs=99)
     assert [s.results for s in run.stats] == [2 * n + 1 for n in range(6)]
     assert all(s.delayed_results == 0 for s in run.stats)
 
@@ -128,7 +130,7 @@ def test_rows_that_no_later_row_can_match_are_not_stored():
     replay(
         trace,
         Band(0, 5),
-        Policy(10_000_000),
+        JoinPolicy(10_000_000),
         max_pairs=9_999,
         hook=lambda n, done: kept.append([sum(b.rows for b in bs) for bs in done.ledger.blocks]),
     )

@@ -20,10 +20,10 @@ from slackwater.kernels.joins.bounded import probe as join_probe
 from slackwater.kernels.joins.bounded import regroup as join_regroup
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.kernels.joins.bounded.step import Batch, BoundedJoin, bounded_step
+from slackwater.kernels.joins.bounded.step import BatchBounds, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
-from slackwater.semantics.join_memory import Policy
+from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import END, START
 from tests.kernels.join_traces import (
     COLUMNS,
@@ -52,7 +52,7 @@ def run_batch(folder: Path, ledger: Ledger, trace, n, policy, how="inner", bucke
         first, end = buckets or (0, 256)
         inputs.append([table([r for r in rows if first <= ((r[1] or 0) % 256) < end])])
     final = n == len(trace.rows) - 1
-    batch = Batch(trace.before(n), trace.bounds[n], now=n, final=final)
+    batch = BatchBounds(trace.before(n), trace.bounds[n], now=n, final=final)
     store = FileBlockStore(Folder(PRIVATE, folder))
     done = bounded_step(BoundedJoin(spec, [SCHEMA] * 2, policy), ledger, store, inputs, batch, emit)
     return done, out
@@ -65,7 +65,7 @@ def test_a_batch_that_is_repeated_does_the_same(tmp_path):
         results = []
         for _ in range(2):
             done, out = run_batch(
-                tmp_path, Ledger.from_json(json.loads(text)), trace, n, Policy(3_000), "full"
+                tmp_path, Ledger.from_json(json.loads(text)), trace, n, JoinPolicy(3_000), "full"
             )
             state = done.ledger.to_json()
             for blocks in state["blocks"]:
@@ -118,10 +118,10 @@ def uneven(seed, late=False) -> Trace:
 
 
 POLICIES = [
-    Policy(20_000, backlog=0.5, idle_share=0.0),
-    Policy(20_000, backlog=4.0, idle_share=0.0, merge_runs=3),
-    Policy(12_000, backlog=0.3, idle_share=0.0, read_limit=2_000),
-    Policy(1_000, backlog=2.0, idle_share=0.0, merge_runs=3),
+    JoinPolicy(20_000, backlog=0.5, idle_share=0.0),
+    JoinPolicy(20_000, backlog=4.0, idle_share=0.0, merge_runs=3),
+    JoinPolicy(12_000, backlog=0.3, idle_share=0.0, read_limit=2_000),
+    JoinPolicy(1_000, backlog=2.0, idle_share=0.0, merge_runs=3),
 ]
 """Blocks of some rows each, so that they have rows in several groups; in the last one, of single rows."""
 

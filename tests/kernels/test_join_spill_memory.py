@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.kernels.joins.bounded import step as join_spill
 from slackwater.model.join import Band
-from slackwater.semantics.join_memory import Policy, areas
+from slackwater.semantics.join_memory import JoinPolicy, areas
 from slackwater.semantics.limits import END
 from tests.kernels.join_traces import (
     Trace,
@@ -24,7 +24,7 @@ from tests.kernels.join_traces import (
 @pytest.mark.spec("XJ-F07", "XJ-F23", "XJ-F24")
 def test_overload_shows_as_a_backlog_and_drains():
     trace = steady(batches=6, quiet=25)
-    policy = Policy(8_000, backlog=0.2, read_limit=10_000, idle_share=0.3, idle_pause=0)
+    policy = JoinPolicy(8_000, backlog=0.2, read_limit=10_000, idle_share=0.3, idle_pause=0)
     run = replay(trace, Band(100, 100), policy, max_pairs=1_000)
     owed = [sum(s.owed_rows) for s in run.stats]
     assert run.out == slow_join(trace, Band(100, 100))
@@ -44,11 +44,11 @@ def test_each_trigger_works_alone():
     tight = {"memory": 4_000, "idle_share": 0.0, "backlog": 1e9}
     seen = {}
     for name, policy in {
-        "backlog": Policy(**{**tight, "backlog": 0.5}),
-        "at once": Policy(**{**tight, "backlog": 0.0}),
-        "deadline": Policy(**tight, deadline=2_000_000),
-        "idle": Policy(**{**tight, "idle_share": 0.5, "idle_pause": 0}),
-        "end": Policy(**tight),
+        "backlog": JoinPolicy(**{**tight, "backlog": 0.5}),
+        "at once": JoinPolicy(**{**tight, "backlog": 0.0}),
+        "deadline": JoinPolicy(**tight, deadline=2_000_000),
+        "idle": JoinPolicy(**{**tight, "idle_share": 0.5, "idle_pause": 0}),
+        "end": JoinPolicy(**tight),
     }.items():
         run = replay(trace, band, policy, max_pairs=1_000)
         assert run.out == slow_join(trace, band)
@@ -71,10 +71,10 @@ def test_each_trigger_works_alone():
 @pytest.mark.spec("XJ-F09")
 def test_with_memory_enough_nothing_is_owed_and_memory_is_used_to_the_full_otherwise():
     trace, band = steady(), Band(100, 100)
-    ample = replay(trace, band, Policy(10_000_000), max_pairs=1_000)
+    ample = replay(trace, band, JoinPolicy(10_000_000), max_pairs=1_000)
     assert all(not s.passes and sum(s.owed_rows) == 0 and not s.evicted for s in ample.stats)
     assert all(s.delayed_results == 0 for s in ample.stats)
-    tight = replay(trace, band, Policy(6_000), max_pairs=1_000)
+    tight = replay(trace, band, JoinPolicy(6_000), max_pairs=1_000)
     room = areas(6_000)
     for s in tight.stats[2:-1]:
         assert 0.8 * room.recent < sum(s.resident_bytes) <= room.recent + room.productive
@@ -99,7 +99,7 @@ def test_memory_moves_to_the_slower_side_as_rates_change():
         sizes = [sum(b.bytes for b in bs if b.place == "recent") for bs in done.ledger.blocks]
         shares.append(sizes)
 
-    policy = Policy(8_000)
+    policy = JoinPolicy(8_000)
     trace = Trace(rows, bounds)
     run = replay(trace, Band(150, 150), policy, max_pairs=1_000, hook=look)
     missing = slow_join(trace, Band(150, 150)) - run.out  # no END here: the last debts are open
@@ -133,7 +133,7 @@ def test_an_old_block_that_yields_much_stays_in_memory(stage_share):
         places.append({b.place for b in old})
 
     trace = Trace(rows, bounds)
-    policy = Policy(8_000, backlog=0.0, stage_share=stage_share)
+    policy = JoinPolicy(8_000, backlog=0.0, stage_share=stage_share)
     run = replay(trace, Band(5_000, 5_000), policy, max_pairs=1_000, hook=look)
     assert run.out == slow_join(trace, Band(5_000, 5_000))
     assert all("productive" in p for p in places[2:-1])
@@ -153,7 +153,7 @@ def test_the_side_with_the_older_waiting_rows_is_served_first(monkeypatch, tmp_p
     monkeypatch.setattr(join_spill._Work, "_arrive", arrive)
     lefts = [(t, 0, t) for t in range(60)]
     rights = [(t, 0, 1_000 + t) for t in range(30, 90)]
-    replay(Trace([[lefts, rights]], [(END, END)]), Band(5, 5), Policy(4_000), max_pairs=999)
+    replay(Trace([[lefts, rights]], [(END, END)]), Band(5, 5), JoinPolicy(4_000), max_pairs=999)
     assert [o[:2] for o in order] == sorted(o[:2] for o in order)
     for side, rows in ((0, lefts), (1, rights)):  # and each side in the order it came
         assert [i for _, s, ids in order if s == side for i in ids] == [i for _, _, i in rows]

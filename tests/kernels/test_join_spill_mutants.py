@@ -14,19 +14,19 @@ from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.residence import Residence
 from slackwater.model.join import Band
 from slackwater.semantics import join_memory
-from slackwater.semantics.join_memory import Policy, Rules
+from slackwater.semantics.join_memory import BlockRules, JoinPolicy
 from slackwater.semantics.limits import END
 from tests.kernels.join_traces import make_trace, replay, slow_join
 
 
-class SkipForgotten(Rules):
+class SkipForgotten(BlockRules):
     """E1: the test for blocks met in memory that is almost always true."""
 
     def needs(self, debt, block):
         return debt.done <= block.number < debt.upto
 
 
-class NumberForgotten(Rules):
+class NumberForgotten(BlockRules):
     """All blocks there are count as on disk, whatever was resident in the recent part."""
 
     def met_upto(self, others):
@@ -36,35 +36,35 @@ class NumberForgotten(Rules):
         return sorted(b.number for b in others if b.place == "productive")
 
 
-class DoneTooSoon(Rules):
+class DoneTooSoon(BlockRules):
     """E2: a pass that was cut short counts as whole."""
 
     def advanced(self, debt, upto):
         return super().advanced(debt, END)
 
 
-class DoneForgotten(Rules):
+class DoneForgotten(BlockRules):
     """E2: a pass that was cut short starts again from the first block."""
 
     def advanced(self, debt, upto):
         return debt
 
 
-class NowInsteadOfThen(Rules):
+class NowInsteadOfThen(BlockRules):
     """E3, E7: what is resident now, instead of what was on arrival."""
 
     def needs(self, debt, block):
         return debt.done <= block.number < debt.upto and block.place == "disk"
 
 
-class NothingResidentMeansAll(Rules):
+class NothingResidentMeansAll(BlockRules):
     """E4: with nothing resident, later blocks are taken for owed too."""
 
     def met_upto(self, others):
         return super().met_upto(others) if self.residents(others) else END
 
 
-class FirstSpeaksForAll(Rules):
+class FirstSpeaksForAll(BlockRules):
     """E5: rows that saw another memory share the debt of the first."""
 
     def join_debts(self, a, b):
@@ -72,7 +72,7 @@ class FirstSpeaksForAll(Rules):
         return super().join_debts(a, b)
 
 
-class LastSpeaksForAll(Rules):
+class LastSpeaksForAll(BlockRules):
     """E5: rows that saw another memory share the debt of the last."""
 
     def join_debts(self, a, b):
@@ -80,7 +80,7 @@ class LastSpeaksForAll(Rules):
         return super().join_debts(a, b)
 
 
-class TwoCopies(Rules):
+class TwoCopies(BlockRules):
     """E9: a block that is both recent and productive is met twice."""
 
     def residents(self, blocks):
@@ -88,35 +88,35 @@ class TwoCopies(Rules):
         return found + [b for b in found if b.place == "recent" and b.worth > 0][:1]
 
 
-class NoHold(Rules):
+class NoHold(BlockRules):
     """Rows in debt count as arrived."""
 
     def held(self, bounds, debts):
         return tuple(bounds)
 
 
-class HoldOfOneSide(Rules):
+class HoldOfOneSide(BlockRules):
     """Only the left side's debts hold."""
 
     def held(self, bounds, debts):
         return super().held(bounds, [debts[0], []])
 
 
-class OwnBoundPurges(Rules):
+class OwnBoundPurges(BlockRules):
     """A side purged by its own bound."""
 
     def dead_below(self, within, side, held):
         return super().dead_below(within, side, tuple(reversed(held)))
 
 
-class NoFloor(Rules):
+class NoFloor(BlockRules):
     """Late rows meet what had been given up but was still on disk."""
 
     def floor(self, within, side, old):
         return join_memory.START
 
 
-class UnlikeMerged(Rules):
+class UnlikeMerged(BlockRules):
     """Blocks are merged although some were met and some were not."""
 
     def alike(self, blocks, debts):
@@ -163,10 +163,10 @@ def open_ends(monkeypatch):
     monkeypatch.setattr(join_spill, "in_reach", wrong)
 
 
-TIGHT = Policy(2_000, backlog=3.0, idle_share=0.0, stage_share=0.0, merge_runs=16)
-LIMITED = Policy(2_500, backlog=0.3, idle_share=0.0, read_limit=700, stage_share=0.0)
-MERGING = Policy(4_000, backlog=6.0, idle_share=0.0, merge_runs=2)
-NOTHING = Policy(1, backlog=1e9, idle_share=0.0)
+TIGHT = JoinPolicy(2_000, backlog=3.0, idle_share=0.0, stage_share=0.0, merge_runs=16)
+LIMITED = JoinPolicy(2_500, backlog=0.3, idle_share=0.0, read_limit=700, stage_share=0.0)
+MERGING = JoinPolicy(4_000, backlog=6.0, idle_share=0.0, merge_runs=2)
+NOTHING = JoinPolicy(1, backlog=1e9, idle_share=0.0)
 
 
 def case(seed: int, late: bool = False):
@@ -225,7 +225,7 @@ def test_a_wrong_rule_is_noticed(wrong, policy, more):
 )
 def test_a_wrong_step_is_noticed(mutate, monkeypatch):
     mutate(monkeypatch)
-    assert noticed(TIGHT, rules=Rules())
+    assert noticed(TIGHT, rules=BlockRules())
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_a_wrong_step_is_noticed(mutate, monkeypatch):
     ],
 )
 def test_the_right_rules_pass_where_the_wrong_ones_fail(policy, more):
-    assert not noticed(policy, rules=Rules(), seeds=3, **more)
+    assert not noticed(policy, rules=BlockRules(), seeds=3, **more)

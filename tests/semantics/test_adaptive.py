@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slackwater.semantics.adaptive import Rules, Sizes, next_modes, worth_it
+from slackwater.semantics.adaptive import ModeRules, Sizes, next_modes, worth_it
 
 SIZES = Sizes(row=10, item=40, mark=0)
 
@@ -20,7 +20,7 @@ def modes(
 
     found = next_modes(
         np.array(eager, bool), whole(kept), whole(becoming), whole(reduced), whole(items), sizes,
-        bound_moved=moved, rules=Rules(**{"share": 0, **rules}),
+        bound_moved=moved, rules=ModeRules(**{"share": 0, **rules}),
     )  # fmt: skip
     return found.tolist()
 

@@ -11,9 +11,9 @@ from slackwater.errors import AnalysisError
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import (
     Block,
+    BlockRules,
     Debt,
-    Policy,
-    Rules,
+    JoinPolicy,
     areas,
     displaced,
     faded,
@@ -38,7 +38,7 @@ def debt(first=0, end=1, low=0, high=0, rows=10, size=100, upto=5, **more):
 
 @pytest.mark.spec("XJ-F11", "XJ-F12")
 def test_a_debt_needs_just_the_blocks_that_were_not_resident_on_arrival():
-    rules = Rules()
+    rules = BlockRules()
     places = ["disk", "productive", "disk", "recent", "recent"]
     others = [block(n, place=p) for n, p in enumerate(places)]
     upto = rules.met_upto(others)
@@ -51,20 +51,20 @@ def test_a_debt_needs_just_the_blocks_that_were_not_resident_on_arrival():
 
 
 def test_with_nothing_resident_only_blocks_that_are_there_are_owed():
-    rules = Rules()
+    rules = BlockRules()
     assert rules.met_upto([]) == 0
     assert rules.met_upto([block(7, place="disk")]) == 8
 
 
 def test_a_pass_that_stops_goes_on_where_it_stopped():
-    rules = Rules()
+    rules = BlockRules()
     owed = rules.advanced(debt(upto=5), 3)
     assert [n for n in range(9) if rules.needs(owed, block(n))] == [3, 4]
     assert rules.advanced(owed, 1).done == 3
 
 
 def test_rows_in_debt_count_as_not_yet_arrived():
-    rules = Rules()
+    rules = BlockRules()
     debts = [[debt(low=40), debt(low=12)], []]
     assert rules.held((50, 60), debts) == (12, 60)
     assert rules.held((END, END), debts) == (12, END)
@@ -76,7 +76,7 @@ def test_rows_in_debt_count_as_not_yet_arrived():
 
 
 def test_only_debts_that_need_the_same_become_one():
-    rules = Rules()
+    rules = BlockRules()
     a = debt(0, 1, low=5, high=9, upto=4, skip=[2])
     joined = rules.join_debts(a, debt(1, 3, low=3, high=7, upto=4, skip=[2]))
     assert joined is not None
@@ -86,7 +86,7 @@ def test_only_debts_that_need_the_same_become_one():
 
 
 def test_only_blocks_that_all_debts_treat_alike_are_merged():
-    rules = Rules()
+    rules = BlockRules()
     owed = debt(upto=3, skip=[1])
     assert rules.alike([block(0), block(2)], [owed])
     assert rules.alike([block(1), block(4)], [owed])
@@ -117,7 +117,7 @@ def reason(policy, debts, now=0, last_pass=0, arrived=None, final=False):
 
 @pytest.mark.spec("XJ-F17")
 def test_a_backlog_starts_a_pass():
-    policy = Policy(1_000, backlog=0.5, idle_share=0.0)
+    policy = JoinPolicy(1_000, backlog=0.5, idle_share=0.0)
     room = areas(1_000).debts
     small, large = debt(rows=0, size=room // 2 - 1), debt(rows=0, size=room // 2)
     assert reason(policy, [small]) is None
@@ -127,18 +127,18 @@ def test_a_backlog_starts_a_pass():
 
 
 def test_a_policy_may_ask_for_probing_at_once():
-    assert reason(Policy(1_000, backlog=0), [debt()], arrived=10**9) == "backlog"
+    assert reason(JoinPolicy(1_000, backlog=0), [debt()], arrived=10**9) == "backlog"
 
 
 def test_a_deadline_starts_a_pass():
-    policy = Policy(10**9, deadline=100, idle_share=0.0)
+    policy = JoinPolicy(10**9, deadline=100, idle_share=0.0)
     assert reason(policy, [debt(since=50), debt(since=90)], now=149, arrived=0) is None
     assert reason(policy, [debt(since=50), debt(since=90)], now=150, arrived=0) == "deadline"
 
 
 @pytest.mark.spec("XJ-F36")
 def test_an_idle_batch_starts_a_pass_but_not_too_often():
-    policy = Policy(1_000, idle_share=0.1, idle_pause=15)
+    policy = JoinPolicy(1_000, idle_share=0.1, idle_pause=15)
     busy = areas(1_000).debts // 10 + 1
     assert reason(policy, [debt(rows=1, size=1)], now=20, last_pass=5, arrived=0) == "idle"
     assert reason(policy, [debt(rows=1, size=1)], now=20, last_pass=6, arrived=0) is None
@@ -147,7 +147,7 @@ def test_an_idle_batch_starts_a_pass_but_not_too_often():
 
 
 def test_the_end_starts_a_pass():
-    assert reason(Policy(10**9, idle_share=0.0), [debt()], arrived=10**9, final=True) == "end"
+    assert reason(JoinPolicy(10**9, idle_share=0.0), [debt()], arrived=10**9, final=True) == "end"
 
 
 def test_a_pass_pays_the_oldest_debts_that_fit():
@@ -226,4 +226,4 @@ def test_owing_is_by_number():
 )
 def test_a_policy_out_of_range_is_refused(wrong):
     with pytest.raises(AnalysisError, match="JOIN_MEMORY"):
-        Policy(**wrong)
+        JoinPolicy(**wrong)

@@ -27,7 +27,7 @@ PASS = ours("__pass")
 _TRUE = Expr("true", "boolean", "true")
 
 
-class Arrival(NamedTuple):
+class Carried(NamedTuple):
     """The operators with the columns carried along, and the names of these.
 
     ``order`` is empty where rows have no order of arrival; ``passing`` is None where no filter is below.
@@ -38,7 +38,7 @@ class Arrival(NamedTuple):
     passing: str | None
 
 
-def with_order(node: Node) -> Arrival:
+def with_order(node: Node) -> Carried:
     """The same rows, with the columns that give their order of arrival, if there is a source with one below.
 
     Filters, projections and dropDuplicates let rows pass as they come. Behind a union, a join or an aggregate
@@ -46,14 +46,14 @@ def with_order(node: Node) -> Arrival:
     """
     source = _source(node)
     if source is None or not source.order:
-        return Arrival(node, (), None)
+        return Carried(node, (), None)
     if all(f in node.schema for f in _fields(source)) and _same_columns(node):
-        return Arrival(node, source.order, None)
+        return Carried(node, source.order, None)
     names = tuple(ours(f"__order{i}") for i in range(len(source.order)))
-    return Arrival(_carried(node, source, names, passing=False), names, None)
+    return Carried(_carried(node, source, names, passing=False), names, None)
 
 
-def at_source(node: Node) -> Arrival:
+def at_source(node: Node) -> Carried:
     """All rows of the source below, with their order of arrival and whether the filters let them pass."""
     source = _source(node, counted=True)
     if source is None:
@@ -71,7 +71,7 @@ def at_source(node: Node) -> Arrival:
     if isinstance(below, Source):
         return with_order(node)
     names = tuple(ours(f"__order{i}") for i in range(len(source.order)))
-    return Arrival(_carried(node, source, names, passing=True), names, PASS)
+    return Carried(_carried(node, source, names, passing=True), names, PASS)
 
 
 def no_order(stream: str, what: str, way: str) -> AnalysisError:

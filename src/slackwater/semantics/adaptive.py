@@ -31,7 +31,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Rules:
+class ModeRules:
     """``down``: an eager group becomes lazy when its rows would need less than this share of its partials' bytes.
 
     ``share``: lazy groups that had better be eager wait until they hold this share of all rows kept, since moving them
@@ -42,7 +42,7 @@ class Rules:
     share: float = 0.125
 
 
-BUFFERED = Rules(share=math.inf)
+BUFFERED = ModeRules(share=math.inf)
 """No group is ever reduced before its windows close."""
 
 
@@ -55,7 +55,7 @@ def next_modes(
     sizes: Sizes,
     *,
     bound_moved: bool,
-    rules: Rules | None = None,
+    rules: ModeRules | None = None,
 ) -> Flags:
     """Which groups are eager from now on.
 
@@ -71,7 +71,7 @@ def next_modes(
     bound_moved
         Whether windows closed in this batch: only then has an eager group lost rows, and may become lazy.
     """
-    rules = rules or Rules()
+    rules = rules or ModeRules()
     rows = sizes.row * kept
     up = ~eager & (rows > sizes.item * becoming + sizes.mark)
     if up.any() and kept[up].sum() < rules.share * kept.sum():

@@ -28,7 +28,7 @@ Reason = Literal["backlog", "deadline", "idle", "end"]
 
 
 @dataclass(frozen=True)
-class Policy:
+class JoinPolicy:
     """What a user may set.
 
     Parameters
@@ -208,7 +208,7 @@ class Debt:
     since: int = 0
 
 
-class Rules:
+class BlockRules:
     """The decisions that make the result exact: each can be tested alone, and replaced by a wrong one in a test."""
 
     def met_upto(self, others: Iterable[Block]) -> int:
@@ -288,7 +288,7 @@ def in_reach(span: tuple[int, int], other: Block) -> bool:
 
 
 def pass_reason(
-    policy: Policy,
+    policy: JoinPolicy,
     debts: Sequence[Debt],
     *,
     now: int,

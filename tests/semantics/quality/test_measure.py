@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.quality.controller import Controller
-from slackwater.semantics.quality.gathered import Gathered, Rows, merged
+from slackwater.semantics.quality.gathered import Gathered, GatheredRows, merged
 from slackwater.semantics.quality.measure import Coverage, stride, tally
 from slackwater.semantics.quality.moments import Moments, Recent
 from slackwater.semantics.quality.statistics import (
@@ -115,7 +115,7 @@ def test_what_tasks_gather_adds_up_in_any_order() -> None:
         values = rng.random(30)
         moments = (Moments.ones(30), Moments.ones(30), Moments.of(values))
         groups = {int(h): (Moments.ones(1),) for h in rng.integers(0, 400, 20)}
-        rows_of = Rows(tally(rows, 5, w), moments, groups)
+        rows_of = GatheredRows(tally(rows, 5, w), moments, groups)
         parts.append(Gathered(Bag.of(rows, [40, 60], 3), (rows_of,)))
     forth, back = merged(parts), merged(parts[::-1])
     assert forth.to_json() == back.to_json()

@@ -18,7 +18,7 @@ from slackwater.semantics.quality.delays import (
     delays,
 )
 from slackwater.semantics.quality.needs import (
-    Late,
+    LateSums,
     Needs,
     first_level,
     least_level,
@@ -43,8 +43,8 @@ def test_a_window_needs_the_slack_with_which_its_results_would_have_been_right(
     rows = np.arange(120) - (rng.integers(0, 60, 120) * (rng.random(120) < 0.4))
     values = rng.integers(1, 9, 120).astype(float)
     before = np.concatenate([[START], delays(rows).clocks[:-1]])
-    halves = [Late.of(rows[i::2], before[i::2], [values[i::2]], w, g) for i in range(2)]
-    found = merged_late([Late.from_json(json.loads(json.dumps(h.to_json()))) for h in halves])
+    halves = [LateSums.of(rows[i::2], before[i::2], [values[i::2]], w, g) for i in range(2)]
+    found = merged_late([LateSums.from_json(json.loads(json.dumps(h.to_json()))) for h in halves])
     asked = {
         "sum": lambda v, kept: abs(v.sum() - v[kept].sum()) / v.sum(),
         "avg": lambda v, kept: abs(v[kept].mean() / v.mean() - 1) if kept.any() else math.inf,
@@ -79,7 +79,7 @@ def test_the_level_rises_with_missed_targets_and_judged_windows_are_forgotten() 
     for wid in range(100):
         end = 10 * (wid + 1)
         times, clocks = np.array([end - 5, end - 4]), np.array([end - 1, end + wid % 10])
-        needs.add(Late.of(times, clocks, [], w, 1), 1)
+        needs.add(LateSums.of(times, clocks, [], w, 1), 1)
         needs.close(wid, wid, end + 5, w)
         needs = Needs.from_json(json.loads(json.dumps(needs.to_json())))
         needs.judge(wid, [Asked("count")], 0.1, 0.9)
@@ -113,7 +113,7 @@ def test_estimates_can_be_corrected_by_past_errors_instead() -> None:
 def test_a_row_that_is_years_late_is_told_from_others() -> None:
     w, now = TimeWindow(1_000_000, 500_000, 0, "t"), 1_800_000_000_000_000
     times = np.array([7, now - 3_000_000, now - 5_000_000], np.int64)
-    whole = Late.of(times, np.full(3, now), [], w, 1_000)
-    parts = [Late.of(times[i : i + 1], np.full(1, now), [], w, 1_000) for i in range(3)]
+    whole = LateSums.of(times, np.full(3, now), [], w, 1_000)
+    parts = [LateSums.of(times[i : i + 1], np.full(1, now), [], w, 1_000) for i in range(3)]
     assert whole == merged_late(parts)
     assert len(whole.late) == 6 and max(b for _, b in whole.late) > 10**12

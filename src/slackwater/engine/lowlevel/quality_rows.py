@@ -19,10 +19,10 @@ from slackwater.model.names import PASS, PLACE, ROWS, ours, sub_query
 from slackwater.model.node import Source
 from slackwater.semantics.lateness import Verdicts
 from slackwater.semantics.limits import START
-from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, Rows
+from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, GatheredRows
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
-from slackwater.semantics.quality.needs import Late
+from slackwater.semantics.quality.needs import LateSums
 from slackwater.semantics.quality.statistics import Bag, StreamStatistics, merged_bags
 from slackwater.semantics.quality.strict import Feed
 from slackwater.semantics.settings import Settings
@@ -105,23 +105,23 @@ class QualityRows:
         ticks: NDArray[np.int64],
         clocks: NDArray[np.int64],
         granularity: int,
-    ) -> Rows:
+    ) -> GatheredRows:
         window = reader.consumer.window
         bound = self.batch.bound(self.source.name, setting.column)
         times = ticks[chunk.usable]
         counted = {} if window is None else tally(times, closed_by(bound, window), window)
         seen = Moments.ones(len(times))
         if reader.path.blocked_by is not None and not chunk.has_steps_done(reader.path):
-            return Rows(counted, (seen, seen, *[Moments()] * len(reader.values)))
+            return GatheredRows(counted, (seen, seen, *[Moments()] * len(reader.values)))
         fed = feed(self.batch, reader, chunk)
         values = [v[fed.passed] for v in fed.values]
         passed = Moments.ones(int(fed.passed.sum()))
-        late = Late()
+        late = LateSums()
         if window is not None and setting.target is not None:
             at = clocks[chunk.usable][fed.passed]
-            late = Late.of(times[fed.passed], at, values, window, granularity)
+            late = LateSums.of(times[fed.passed], at, values, window, granularity)
         groups = self._groups(reader, setting, chunk)
-        return Rows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
+        return GatheredRows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
 
     def _groups(
         self, reader: Reader, setting: Settings, chunk: UsableRows

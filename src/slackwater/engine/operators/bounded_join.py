@@ -23,12 +23,12 @@ from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.regroup import regrouped
-from slackwater.kernels.joins.bounded.step import Batch as Bounds
+from slackwater.kernels.joins.bounded.step import BatchBounds as Bounds
 from slackwater.kernels.joins.bounded.step import BoundedJoin, Done, bounded_step
 from slackwater.model.names import TIME
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
-from slackwater.semantics.join_memory import Policy
+from slackwater.semantics.join_memory import JoinPolicy
 
 
 def regroup(ledgers: Sequence[Any], count: int) -> list[Any]:
@@ -112,9 +112,9 @@ class BoundedJoinProgram(JoinProgram):
         ]
 
 
-def policy_of(node: Join) -> Policy:
+def policy_of(node: Join) -> JoinPolicy:
     """How a bounded join divides its memory, and when it pays debts."""
     assert node.memory is not None
     if node.deadline == 0:
-        return Policy(node.memory, backlog=0.0)
-    return Policy(node.memory, deadline=node.deadline)
+        return JoinPolicy(node.memory, backlog=0.0)
+    return JoinPolicy(node.memory, deadline=node.deadline)

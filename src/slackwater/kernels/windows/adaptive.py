@@ -29,7 +29,7 @@ from slackwater.model.duck_sql import quote
 from slackwater.model.names import TIME, ours
 from slackwater.model.schema import Expr, column
 from slackwater.model.window import TimeWindow
-from slackwater.semantics.adaptive import MARK, Rules, Sizes, next_modes
+from slackwater.semantics.adaptive import MARK, ModeRules, Sizes, next_modes
 from slackwater.semantics.limits import clamp
 from slackwater.semantics.window_ids import wid_range
 
@@ -44,7 +44,7 @@ _ROWS = "_rows"
 class AdaptiveStep(NamedTuple):
     """``rows`` and ``items`` are to be stored; of ``rows`` and ``eager``, all of them if the flag says so.
 
-    ``late``: rows that no open window needs. ``complete``: as in `aggregate.Step`. ``groups``: eager, lazy, and lazy
+    ``late``: rows that no open window needs. ``complete``: as in `aggregate.AggregateStep`. ``groups``: eager, lazy, and lazy
     with partials left over.
     """
 
@@ -126,7 +126,7 @@ def step(
     eager: pa.Table,
     closed: int,
     close_to: int,
-    rules: Rules | None = None,
+    rules: ModeRules | None = None,
     connection: Connection | None = None,
 ) -> AdaptiveStep:
     """All new rows, then close the windows in (closed, close_to], then see who changes sides.

@@ -8,7 +8,7 @@ import pyarrow as pa
 from slackwater.kernels.windows import assemble
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
-    Step,
+    AggregateStep,
     finished,
     ints,
     merge_partials,
@@ -18,7 +18,9 @@ from slackwater.kernels.windows.partials_step import (
 from slackwater.semantics.limits import clamp
 
 
-def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: int) -> Step:
+def step(
+    spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: int
+) -> AggregateStep:
     """Close the windows whose end lies in (old, bound]; ids need not follow each other in any way."""
     new = merge_partials(spec, [new])
     end = ints(new, "_pane")
@@ -26,11 +28,11 @@ def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: i
     dropped = int(np.count_nonzero(end <= clamp(old)))
     keep = new.filter(pa.array(end > clamp(done)))
     if bound <= old:
-        return Step(output_schema(spec).empty_table(), keep, dropped)
+        return AggregateStep(output_schema(spec).empty_table(), keep, dropped)
     table, _ = merged(spec, [_closing(new, old, bound), _closing(state, old, bound)])
     rows = np.arange(table.num_rows)
     frame = assemble.frame_of(ints(table, "_wid"), rows, rows + 1, rows)
-    return Step(finished(spec, table, frame), keep, dropped)
+    return AggregateStep(finished(spec, table, frame), keep, dropped)
 
 
 def _closing(table: pa.Table, old: int, bound: int) -> pa.Table:

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class Step(NamedTuple):
+class JointStep(NamedTuple):
     """``output``: boxes closed now; ``keep``: what to store of the new cells; ``alive``: which of the stored cells
     are still of use; ``dropped``: how many new cells came too late for all of their boxes.
     """
@@ -63,7 +63,7 @@ def needed(spec: AggregateSpec, bound: int) -> int:
 
 def step(
     spec: AggregateSpec, new: pa.Table, state: pa.Table, before: Points, after: Points
-) -> Step:
+) -> JointStep:
     """Close the boxes that ``after`` closes and ``before`` did not, from all stored cells and the new ones.
 
     A late row enters those of its boxes that are still open.
@@ -80,7 +80,7 @@ def step(
         wids = [ints(output, n) for n in _wid_names(spec)]
         now = _closed(spec, wids, after) & ~_closed(spec, wids, before)
         output = output.filter(pa.array(now))
-    return Step(output, keep, alive, int(too_late.sum()))
+    return JointStep(output, keep, alive, int(too_late.sum()))
 
 
 def living(spec: AggregateSpec, cells: pa.Table, after: Points) -> pa.Table:

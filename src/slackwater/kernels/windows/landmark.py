@@ -15,7 +15,7 @@ import pyarrow as pa
 from slackwater.kernels.windows import assemble
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
-    Step,
+    AggregateStep,
     finished,
     ints,
     merge_partials,
@@ -27,7 +27,7 @@ from slackwater.semantics.limits import END, clamp
 
 def step(
     spec: AggregateSpec, new: pa.Table, state: Sequence[pa.Table], closed: int, close_to: int
-) -> Step:
+) -> AggregateStep:
     """Close the windows in (closed, close_to]; ``state`` is all that was ever kept, in any pieces.
 
     A key is reported from the window of its first row on. At the end of the stream (``close_to`` = `END`)
@@ -35,7 +35,7 @@ def step(
     """
     keep = merge_partials(spec, [new])
     if close_to <= closed:
-        return Step(output_schema(spec).empty_table(), keep, 0)
+        return AggregateStep(output_schema(spec).empty_table(), keep, 0)
     table, key = merged(spec, [keep, *state])
     pane = ints(table, "_pane")
     starts = np.flatnonzero(np.diff(key, prepend=np.int64(-1)))
@@ -47,7 +47,7 @@ def step(
     wid = np.arange(int(total[-1]) if len(total) else 0) + np.repeat(first - (total - count), count)
     a = np.repeat(starts, count)
     b = _up_to(pane, starts, np.repeat(np.arange(len(starts)), count), wid)
-    return Step(finished(spec, table, assemble.frame_of(wid, a, b, key)), keep, 0)
+    return AggregateStep(finished(spec, table, assemble.frame_of(wid, a, b, key)), keep, 0)
 
 
 def folded(spec: AggregateSpec, rows: pa.Table, closed: int) -> pa.Table:

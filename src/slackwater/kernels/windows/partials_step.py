@@ -52,7 +52,7 @@ from slackwater.semantics.window_types.rows import counted
 from slackwater.semantics.windows import WindowPlan
 
 __all__ = [
-    "END", "AggregateSpec", "Step", "finished", "gap_sql", "ints", "merge_partials", "merged", "needed",
+    "END", "AggregateSpec", "AggregateStep", "finished", "gap_sql", "ints", "merge_partials", "merged", "needed",
     "output_schema", "partial_select", "pane_sql", "partials", "partials_from_spark", "partials_schema",
     "spark_group", "step", "without_prefix",
 ]  # fmt: skip
@@ -120,7 +120,7 @@ class AggregateSpec:
         return [f"_k{i}" for i in range(len(self.keys))]
 
 
-class Step(NamedTuple):
+class AggregateStep(NamedTuple):
     """``output``: closed windows that have rows; ``keep``: what to store of the new partials;
     ``dropped_rows``: how many of the new partials (not rows) no open window needs; ``complete``: how many
     partials are of panes that no earlier step could count, each pane once in the life of a query.
@@ -261,7 +261,9 @@ def merge_partials(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
     return merged(spec, tables)[0]
 
 
-def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, closed: int, close_to: int) -> Step:
+def step(
+    spec: AggregateSpec, new: pa.Table, state: pa.Table, closed: int, close_to: int
+) -> AggregateStep:
     """Close the windows in (closed, close_to].
 
     ``state`` holds the stored partials that these windows may need; partials of panes they do not need are
@@ -275,13 +277,13 @@ def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, closed: int, close
     dropped = int(np.count_nonzero(ends <= clamp(closed + 1)))
     keep = new.filter(pa.array(ends > clamp(done + 1)))
     if close_to <= closed:
-        return Step(output_schema(spec).empty_table(), keep, dropped)
+        return AggregateStep(output_schema(spec).empty_table(), keep, dropped)
     first, end = clamp(panes.first_pane(closed + 1)), clamp(panes.end_pane(close_to))
     wanted = [t.filter(pa.array(_between(ints(t, "_pane"), first, end))) for t in (new, state)]
     table, key = merged(spec, wanted)
     frame = assemble.frame(key, ints(table, "_pane"), panes, closed, close_to)
     fresh = _between(ints(table, "_pane"), clamp(panes.end_pane(closed)), end)
-    return Step(finished(spec, table, frame), keep, dropped, int(np.count_nonzero(fresh)))
+    return AggregateStep(finished(spec, table, frame), keep, dropped, int(np.count_nonzero(fresh)))
 
 
 def needed(spec: AggregateSpec, closed: int) -> int:

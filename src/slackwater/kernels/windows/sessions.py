@@ -19,7 +19,7 @@ from slackwater.kernels.order import group_codes, stable_order
 from slackwater.kernels.windows import assemble
 from slackwater.kernels.windows.partials_step import (
     AggregateSpec,
-    Step,
+    AggregateStep,
     finished,
     ints,
     output_schema,
@@ -36,7 +36,9 @@ def needed(w: SessionWindow, bound: int) -> int:
     return clamp(bound - w.gap + 1)
 
 
-def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: int) -> Step:
+def step(
+    spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: int
+) -> AggregateStep:
     """Close the sessions whose last tick plus the gap the bound has reached.
 
     ``state`` holds all parts that are alive at ``old`` (dead ones are left out here). Late rows join open
@@ -49,7 +51,9 @@ def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: i
     state = state.filter(pa.array(ints(state, "_pane") >= alive))
     table, session, stored = _sessions(spec, [state, new], w.gap)
     if not table.num_rows:
-        return Step(output_schema(spec).empty_table(), partials_schema(spec).empty_table(), 0)
+        return AggregateStep(
+            output_schema(spec).empty_table(), partials_schema(spec).empty_table(), 0
+        )
     first, last = ints(table, "_first"), ints(table, "_pane")
     starts = np.flatnonzero(np.diff(session, prepend=np.int64(-1)))
     ends = np.append(starts[1:], len(session))
@@ -70,7 +74,7 @@ def step(spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: i
     place = kept.schema.get_field_index("_pane")
     reach = np.where(last[rows] < needed(w, done), finish[session[rows]], last[rows])
     kept = kept.set_column(place, kept.schema.field(place), pa.array(reach))
-    return Step(output, _folded(spec, kept, session[rows]), dropped)
+    return AggregateStep(output, _folded(spec, kept, session[rows]), dropped)
 
 
 def merge_parts(spec: AggregateSpec, rows: pa.Table, first: int) -> pa.Table:

@@ -74,7 +74,7 @@ def store_of(
     return Store(spec, tuple(readers))
 
 
-class Step(NamedTuple):
+class StoreStep(NamedTuple):
     """``outputs``: closed windows, per aggregate; ``keep``: what to store of the new partials; ``late``: new
     partials that came too late for all windows of an aggregate, over all aggregates.
     """
@@ -94,7 +94,7 @@ def needed(store: Store, closed: Sequence[int]) -> int:
 
 def step(
     store: Store, new: pa.Table, state: State, closed: Sequence[int], close_to: Sequence[int]
-) -> Step:
+) -> StoreStep:
     """Close the windows in (closed, close_to] of each aggregate."""
     new = aggregate.merge_partials(store.spec, [new])
     outputs, late = [], 0
@@ -109,7 +109,7 @@ def step(
         late += done.dropped_rows
     after = [max(low, high) for low, high in zip(closed, close_to, strict=True)]
     keep = new.filter(pc.greater_equal(new["_pane"], needed(store, after)))
-    return Step(outputs, keep, late)
+    return StoreStep(outputs, keep, late)
 
 
 def read(store: Store, reader: AggregateSpec, table: pa.Table) -> pa.Table:

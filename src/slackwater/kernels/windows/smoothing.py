@@ -23,7 +23,7 @@ MOST_CELLS = 1 << 22
 class SmoothStep(NamedTuple):
     """``closed``: the last window that is out, by bucket; ``held``: partials of closed windows that wait.
 
-    The others are those of `aggregate.Step`.
+    The others are those of `aggregate.AggregateStep`.
     """
 
     output: pa.Table

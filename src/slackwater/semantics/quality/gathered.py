@@ -10,7 +10,7 @@ from slackwater.semantics.quality.measure import Tally
 from slackwater.semantics.quality.measure import merged as merged_tallies
 from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.moments import added as added_moments
-from slackwater.semantics.quality.needs import Late
+from slackwater.semantics.quality.needs import LateSums
 from slackwater.semantics.quality.needs import merged as merged_late
 from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.quality.statistics import Bag, merged_bags
@@ -20,7 +20,7 @@ MAX_GROUPS = 256
 
 
 @dataclass(frozen=True)
-class Rows:
+class GatheredRows:
     """A batch's rows as one consumer sees them: by window, their moments (all rows, those that reach it, then one per
     column of values), the moments of a sample of groups by the hash of their key, and how late rows are for windows.
     """
@@ -28,7 +28,7 @@ class Rows:
     tally: Tally = field(default_factory=dict)
     moments: tuple[Moments, ...] = ()
     groups: Mapping[int, tuple[Moments, ...]] = field(default_factory=dict)
-    late: Late = field(default_factory=Late)
+    late: LateSums = field(default_factory=LateSums)
 
     def to_json(self) -> list[Any]:
         """Plain lists."""
@@ -37,17 +37,17 @@ class Rows:
         return [tally, [list(m) for m in self.moments], groups, self.late.to_json()]
 
     @classmethod
-    def from_json(cls, json: Sequence[Any]) -> Rows:
+    def from_json(cls, json: Sequence[Any]) -> GatheredRows:
         """The inverse of `to_json`."""
         return cls(
             {w: (r, m) for w, r, m in json[0]},
             tuple(Moments(*m) for m in json[1]),
             {h: tuple(Moments(*m) for m in ms) for h, ms in json[2]},
-            Late.from_json(json[3]),
+            LateSums.from_json(json[3]),
         )
 
 
-def merged_rows(parts: Sequence[Rows]) -> Rows:
+def merged_rows(parts: Sequence[GatheredRows]) -> GatheredRows:
     """One consumer's rows of several tasks."""
     known = [p for p in parts if p.moments]
     columns = len(known[0].moments) if known else 0
@@ -63,7 +63,7 @@ def merged_rows(parts: Sequence[Rows]) -> Rows:
         for key in sorted(by_group)[:MAX_GROUPS]
     }
     tallies = merged_tallies(p.tally for p in parts)
-    return Rows(tallies, moments, groups, merged_late(p.late for p in parts))
+    return GatheredRows(tallies, moments, groups, merged_late(p.late for p in parts))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Gathered:
     """
 
     bag: Bag | None = None
-    consumers: tuple[Rows, ...] = ()
+    consumers: tuple[GatheredRows, ...] = ()
     judged: QualityState | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Gathered:
         """The inverse of `to_json`."""
         return cls(
             None if json["bag"] is None else Bag.from_json(json["bag"]),
-            tuple(Rows.from_json(c) for c in json["consumers"]),
+            tuple(GatheredRows.from_json(c) for c in json["consumers"]),
             None if json["judged"] is None else QualityState.from_json(json["judged"]),
         )
 

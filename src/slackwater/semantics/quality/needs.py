@@ -39,7 +39,7 @@ Sums = list[float]
 
 
 @dataclass(frozen=True)
-class Late:
+class LateSums:
     """What a piece of a stream adds to windows: sums of all rows by window, and of rows that came after a window's end by
     window and by bin of how long after.
     """
@@ -50,7 +50,7 @@ class Late:
     @classmethod
     def of(
         cls, times: Ints, clocks: Ints, values: Sequence[Floats], w: TimeWindow, granularity: int
-    ) -> Late:
+    ) -> LateSums:
         """Rows in order; ``clocks`` is the current time before each."""
         if len(times) == 0:
             return cls()
@@ -92,7 +92,7 @@ class Late:
         return [totals, [[w, b, s] for (w, b), s in sorted(self.late.items())]]
 
     @classmethod
-    def from_json(cls, json: Sequence[Any]) -> Late:
+    def from_json(cls, json: Sequence[Any]) -> LateSums:
         """The inverse of `to_json`."""
         return cls(dict(json[0]), {(w, b): s for w, b, s in json[1]})
 
@@ -126,7 +126,7 @@ def _plus(out: dict[Any, Sums], key: Any, sums: Sums) -> None:
     out[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
 
 
-def merged(parts: Iterable[Late]) -> Late:
+def merged(parts: Iterable[LateSums]) -> LateSums:
     """The sum of several tasks' parts, the same in whatever order they come."""
     totals: dict[int, list[Sums]] = {}
     late: dict[tuple[int, int], list[Sums]] = {}
@@ -135,7 +135,7 @@ def merged(parts: Iterable[Late]) -> Late:
             totals.setdefault(wid, []).append(sums)
         for key, sums in part.late.items():
             late.setdefault(key, []).append(sums)
-    return Late(
+    return LateSums(
         {w: [math.fsum(c) for c in zip(*s, strict=True)] for w, s in totals.items()},
         {k: [math.fsum(c) for c in zip(*s, strict=True)] for k, s in late.items()},
     )
@@ -189,7 +189,7 @@ class Needs:
     done: list[int] = field(default_factory=list)
     until: int | None = None
 
-    def add(self, late: Late, granularity: int) -> None:
+    def add(self, late: LateSums, granularity: int) -> None:
         """More rows; what they are is binned by ``granularity``, which may have grown."""
         self.coarsen(granularity)
         for wid, sums in late.totals.items():

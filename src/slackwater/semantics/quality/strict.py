@@ -17,7 +17,7 @@ from slackwater.semantics.quality.adapt import PASSED, SEEN, Adaptation
 from slackwater.semantics.quality.delays import Floats, Ints
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
-from slackwater.semantics.quality.needs import Late
+from slackwater.semantics.quality.needs import LateSums
 from slackwater.semantics.window_ids import closed_by
 
 STEP = 10
@@ -105,7 +105,7 @@ def _observe(
             state.coverage.add(tally(times, closed_by(before, w), w))
             if adaptation.by_needs:
                 values = [v[piece][passed] for v in feed.values]
-                late = Late.of(times[passed], clocks[passed], values, w, granularity)
+                late = LateSums.of(times[passed], clocks[passed], values, w, granularity)
                 state.needs.add(late, granularity)
 
 

@@ -14,7 +14,7 @@ from slackwater.semantics.join_memory import Block, Debt
 from slackwater.semantics.limits import START
 
 
-class Group:
+class DebtGroup:
     """Rows of some blocks of ``side``, indexed as one; ``debts[i]`` is the debt of block i.
 
     Each meeting counts its results as the worth of both blocks, and marks the rows of outer inputs (``marks`` has

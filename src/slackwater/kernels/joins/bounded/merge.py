@@ -14,12 +14,14 @@ from slackwater.kernels.joins.bounded.probe import present_in
 from slackwater.kernels.joins.bounded.residence import Residence
 from slackwater.kernels.joins.step import TIME
 from slackwater.model.names import ours
-from slackwater.semantics.join_memory import Block, Rules
+from slackwater.semantics.join_memory import Block, BlockRules
 
 _MARK = ours("_found")
 
 
-def merge_runs(house: Residence, side: int, rules: Rules, dead: int, marks: Marks | None) -> int:
+def merge_runs(
+    house: Residence, side: int, rules: BlockRules, dead: int, marks: Marks | None
+) -> int:
     """Merge neighbouring small files of a side if there are many; returns how many blocks went.
 
     Blocks that all debts treat alike may share the number of one of them. Blocks in debt stay as they are. Rows older
@@ -34,7 +36,7 @@ def merge_runs(house: Residence, side: int, rules: Rules, dead: int, marks: Mark
     return sum(len(g) for g in groups)
 
 
-def _groups(house: Residence, side: int, rules: Rules) -> Iterator[list[Block]]:
+def _groups(house: Residence, side: int, rules: BlockRules) -> Iterator[list[Block]]:
     """Stretches of small files that lie side by side, and that fit in a chunk together."""
     debts = house.ledger.debts[1 - side]
     least = max(2, house.policy.merge_runs // 2)

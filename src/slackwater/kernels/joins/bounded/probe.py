@@ -84,14 +84,14 @@ class Pieces:
         return pa.concat_arrays(taken).take(pa.array(back))
 
 
-class Rows:
+class PairRows:
     """Rows of a side with what a join asks of them again and again at hand."""
 
     def __init__(self, columns: Mapping[str, Pieces], times: Ints) -> None:
         self.columns, self.times = columns, times
 
     @classmethod
-    def of(cls, tables: Sequence[pa.Table], names: Sequence[str]) -> Rows:
+    def of(cls, tables: Sequence[pa.Table], names: Sequence[str]) -> PairRows:
         """The rows of some tables one after the other."""
         columns = {n: Pieces([c for t in tables for c in t.column(n).chunks]) for n in names}
         return cls(columns, np.concatenate([ints(t, TIME) for t in tables]))
@@ -158,7 +158,7 @@ class Joiner:
         return min(self.spec.max_pairs, max(_LEAST_PAIRS, int(self._room / (sum(widths) + 64))))
 
     def joined(
-        self, sides: Sequence[Rows], at: Sequence[Ints], times: Sequence[Ints]
+        self, sides: Sequence[PairRows], at: Sequence[Ints], times: Sequence[Ints]
     ) -> tuple[pa.Table, Flags]:
         """The results of candidate pairs, and which candidates they are.
 
@@ -242,7 +242,7 @@ class Probe:
         self._codes, self._times = self._codes[order], self._times[order]
         # Half the size if it can be, as it stays.
         self._order: Ints = order if len(order) >> 31 else order.astype(np.int32)
-        self._rows = Rows({n: _pieces(parts) for n, parts in kept.items()}, self._times)
+        self._rows = PairRows({n: _pieces(parts) for n, parts in kept.items()}, self._times)
         self._width = size / max(1, len(order))
         # Most rows of a window meet nothing: by the first bits of their code most of these are told at once.
         bits = max(10, (4 * len(order)).bit_length())
@@ -272,7 +272,7 @@ class Probe:
         rows, start, end = self._lookup(np.concatenate([ints(t, CODE) for t in tables]))
         if not len(rows):
             return
-        other = Rows.of(tables, self._joiner.needed[1 - side])
+        other = PairRows.of(tables, self._joiner.needed[1 - side])
         times = other.times[rows]
         low, high = partners(spec.within, 1 - side, side, times)
         probing = np.arange(len(rows))
@@ -290,7 +290,7 @@ class Probe:
             if not len(own):
                 continue
             theirs = rows[met]
-            sides: list[Rows] = [self._rows, other]
+            sides: list[PairRows] = [self._rows, other]
             at: list[Ints] = [own, theirs]
             at_times = [self._times[place], times[met]]
             if side == 1:

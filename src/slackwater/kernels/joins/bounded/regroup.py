@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.semantics.join_memory import Block, Debt, Marked, Rules
+from slackwater.semantics.join_memory import Block, BlockRules, Debt, Marked
 from slackwater.semantics.limits import START
 
 Span = tuple[int, int]
 """Buckets [first, end)."""
 
-_RULES = Rules()
+_RULES = BlockRules()
 _PLACES = ("disk", "productive", "recent")
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from slackwater.kernels.joins.bounded.blocks import BlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger, place_of
 from slackwater.kernels.joins.bounded.probe import Loaded, narrowed_rows
-from slackwater.semantics.join_memory import Block, Policy, areas, displaced, giver
+from slackwater.semantics.join_memory import Block, JoinPolicy, areas, displaced, giver
 
 
 class Residence:
@@ -20,7 +20,7 @@ class Residence:
     """
 
     def __init__(
-        self, ledger: Ledger, store: BlockStore, schemas: Sequence[pa.Schema], policy: Policy
+        self, ledger: Ledger, store: BlockStore, schemas: Sequence[pa.Schema], policy: JoinPolicy
     ) -> None:
         self.ledger, self.store, self.schemas, self.policy = ledger, store, schemas, policy
         self.areas = areas(policy.memory)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from slackwater.kernels.joins.bounded.blocks import BlockStore, RunFile
 from slackwater.kernels.joins.bounded.chunks import Chunks, cut, plain
-from slackwater.kernels.joins.bounded.group import Group
+from slackwater.kernels.joins.bounded.group import DebtGroup
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.marks import Marks
 from slackwater.kernels.joins.bounded.merge import merge_runs
@@ -38,10 +38,10 @@ from slackwater.model.names import CODE
 from slackwater.semantics.join import needed_from, outer_inputs
 from slackwater.semantics.join_memory import (
     Block,
+    BlockRules,
     Debt,
-    Policy,
+    JoinPolicy,
     Reason,
-    Rules,
     areas,
     faded,
     in_reach,
@@ -53,14 +53,14 @@ from slackwater.semantics.join_memory import (
 from slackwater.semantics.lateness import is_late
 from slackwater.semantics.limits import START
 
-__all__ = ["Batch", "BoundedJoin", "Done", "Emit", "Stats", "bounded_step"]
+__all__ = ["BatchBounds", "BoundedJoin", "Done", "Emit", "Stats", "bounded_step"]
 
 _LEAST_RESULTS = 1 << 20
 """Bytes of results that leave together, however little memory there is: each chunk has its cost."""
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchBounds:
     """What a batch brings: bounds (left, right) before and after, the clock, whether the streams end here."""
 
     old: tuple[int, int]
@@ -85,9 +85,9 @@ class BoundedJoin:
 
     spec: JoinSpec
     schemas: Sequence[pa.Schema]
-    policy: Policy
+    policy: JoinPolicy
     predicate: Predicate | None = None
-    rules: Rules = Rules()  # noqa: RUF009
+    rules: BlockRules = BlockRules()  # noqa: RUF009
 
 
 def bounded_step(
@@ -95,7 +95,7 @@ def bounded_step(
     ledger: Ledger,
     store: BlockStore,
     inputs: Sequence[Iterable[pa.Table]],
-    batch: Batch,
+    batch: BatchBounds,
     emit: Emit,
 ) -> Done:
     """Join one batch of one partition-group.
@@ -119,7 +119,7 @@ def bounded_step(
 
 class _Work:
     def __init__(
-        self, join: BoundedJoin, ledger: Ledger, store: BlockStore, batch: Batch, emit: Emit
+        self, join: BoundedJoin, ledger: Ledger, store: BlockStore, batch: BatchBounds, emit: Emit
     ) -> None:
         spec, policy = join.spec, join.policy
         self.spec, self.ledger, self.store = spec, ledger, store
@@ -197,7 +197,7 @@ class _Work:
         if residents:
             loaded = [Loaded(t) for t in tables]
             debts = [debt] * len(tables)
-            group = Group(self.joiner, side, blocks, loaded, debts, self.marks)
+            group = DebtGroup(self.joiner, side, blocks, loaded, debts, self.marks)
             for cluster in self._clusters(residents):
                 met = [self.house.load(1 - side, b) for b in cluster]
                 group.meet(cluster, met, self.results.add)
@@ -267,7 +267,7 @@ class _Work:
         debts = pass_group(ledger.debts[side], self.areas.debts)
         mine = [(b, d) for d in debts for b in ledger.blocks[side] if d.first <= b.number < d.end]
         blocks, by_block = [b for b, _ in mine], [d for _, d in mine]
-        group = Group(
+        group = DebtGroup(
             self.joiner,
             side,
             blocks,
