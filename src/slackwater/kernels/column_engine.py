@@ -27,10 +27,10 @@ _local = threading.local()
 _spill: str | None = None
 
 
-def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBPyConnection:
-    """The process's connection: one thread, ``memory`` at most, spilling to ``scratch``.
+def connect(memory: str = "512MB") -> duckdb.DuckDBPyConnection:
+    """The process's connection: one thread, ``memory`` at most.
 
-    Without one it spills to a folder for the owner alone: among the files of the task's executor, or a temporary one.
+    It spills to a folder for the owner alone: among the files of the task's executor, or a temporary one.
 
     Cached by process (a forked worker opens its own: a connection does not survive a fork) and by
     thread (a connection serves one thread). A later call with other limits changes them.
@@ -52,19 +52,17 @@ def connect(memory: str = "512MB", scratch: str | None = None) -> duckdb.DuckDBP
                 },
             )
     con: duckdb.DuckDBPyConnection | None = getattr(_local, "con", None)
-    if con is not None and _local.of == (pid, memory, scratch):
+    if con is not None and _local.of == (pid, memory):
         return con
     if con is None or _local.of[0] != pid:
         con = root.cursor()
     con.execute(f"SET memory_limit = {literal(memory)}")
-    if scratch is not None:
-        con.execute(f"SET temp_directory = {literal(scratch)}")
     con.execute("SET preserve_insertion_order = false")
     con.execute("SET enable_progress_bar = false")
     # A name in a statement is a registered table, never a Python variable that happens to exist.
     con.execute("SET python_enable_replacements = false")
     con.execute("SET TimeZone = 'UTC'")
-    _local.con, _local.of = con, (pid, memory, scratch)
+    _local.con, _local.of = con, (pid, memory)
     return con
 
 

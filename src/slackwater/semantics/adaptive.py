@@ -83,10 +83,10 @@ def next_modes(
     return np.asarray((eager | up) & ~down & ~gone)
 
 
-def worth_it(sizes: Sizes, rows_per_item: float, *, saving: float = 0.5) -> bool:
-    """Whether rows as such save at least this share of the bytes of their partials, on average.
+def worth_it(sizes: Sizes, rows_per_item: float) -> bool:
+    """Whether rows as such save at least half of the bytes of their partials, on average.
 
     >>> worth_it(Sizes(26, 106), 1.5), worth_it(Sizes(26, 106), 40)
     (True, False)
     """
-    return sizes.row * rows_per_item <= (1 - saving) * sizes.item
+    return sizes.row * rows_per_item <= 0.5 * sizes.item

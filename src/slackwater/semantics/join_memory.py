@@ -380,14 +380,11 @@ def displaced(
     return going if free >= block.bytes else None
 
 
-def faded(value: float, decay: float, stages: int = 1) -> float:
-    """A measure after some stages without news; what is too small to tell apart from 0 is 0.
+def faded(value: float, decay: float) -> float:
+    """A measure after a stage without news; what is too small to tell apart from 0 is 0.
 
-    >>> faded(8.0, 0.5, 2)
-    2.0
+    >>> faded(8.0, 0.5)
+    4.0
     """
-    left = value * decay**stages
+    left = value * decay
     return left if left > 1e-6 else 0.0
-
-
-# --- what a scan costs -----------------------------------------------------------------------------

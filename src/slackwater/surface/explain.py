@@ -51,7 +51,7 @@ def explain_plan(
         lines.append(f"level 0, stream {source.name}: {_source(plan, inputs, source)}")
         lines.append(f"  reading: {described(reading)}")
         for path in plan.paths_from(source.name):
-            lines.extend("  " + line for line in _path(plan, path, reading.by_columns))
+            lines.extend("  " + line for line in _path(path, reading.by_columns))
     for operator in sorted(plan.operators, key=lambda op: op.level):
         kind = kind_of(operator)
         known = (statistics or {}).get(operator.id, OperatorStatistics())
@@ -59,7 +59,7 @@ def explain_plan(
         lines.append(f"  state: {freed_by(operator.node)}")
         lines.extend(f"  {line}" for line in kind.details(plan, operator, known))
         for path in (p for name in operator.producers for p in plan.paths_from(name)):
-            lines.extend("  " + line for line in _path(plan, path, True))
+            lines.extend("  " + line for line in _path(path, True))
     if extended:
         lines.append("")
         lines.append("== Paths ==")
@@ -87,7 +87,7 @@ def _source(plan: Plan, inputs: Sequence[Input], source: Source) -> str:
             raise unknown(reading)
 
 
-def _path(plan: Plan, path: Path, columns: bool) -> list[str]:
+def _path(path: Path, columns: bool) -> list[str]:
     if not path.steps:
         return [f"-> {path.consumer}"]
     blocked = path.blocked_by

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.kernels.buckets import bucket_of, flat
-from slackwater.kernels.column_engine import Connection, connect, sql_to_arrow
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows.numbering import numbered
 from slackwater.kernels.windows.partials_step import (
@@ -69,7 +69,6 @@ def count_and_reduce(
     spec: AggregateSpec,
     rows: pa.Table,
     counters: pa.Table,
-    connection: Connection | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Partials of the rows by their numbers (`RowWindow`) or times (`ByTuple`), and counters to add."""
     w = spec.window
@@ -86,7 +85,7 @@ def count_and_reduce(
     keys = [quote(n) for n in spec.key_names]
     time = '"_row"' if isinstance(w, RowWindow) else '"_time"'
     sql = partial_select(plain, keys, time, ROWS)
-    raw = sql_to_arrow(connection or connect(), sql, {ROWS: rows})
+    raw = sql_to_arrow(connect(), sql, {ROWS: rows})
     return partials(raw, plain), added
 
 

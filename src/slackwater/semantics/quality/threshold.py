@@ -38,7 +38,7 @@ def sum_threshold(error: float, confidence: float, rows: float, spread: float) -
     return 1 - missing
 
 
-def count_threshold(error: float, confidence: float, rows: float, spread: float = 0.0) -> float:
+def count_threshold(error: float, confidence: float, rows: float) -> float:
     """A count is a sum of ones; what is missing is its error, so this errs to the safe side."""
     return sum_threshold(error, confidence, rows, 0.0)
 
