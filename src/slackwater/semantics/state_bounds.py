@@ -27,7 +27,7 @@ def freed_by(node: Node) -> str:
 
 def check_bounded(node: Aggregate) -> None:
     """Refuse an aggregate whose state grows with every row, for ever."""
-    if WINDOWS[type(node.window)].TRAITS.ends:
+    if WINDOWS[type(node.window)].traits.ends:
         return
     growing = next((p for p in node.primitives if not p.traits.bounded), None)
     if growing is None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from slackwater.model.window import Window
 from slackwater.semantics.limits import END, START
-from slackwater.semantics.window_types.answers import ContextClass, Ints, TimePlan, WindowPlan
 from slackwater.semantics.window_types.registry import WINDOWS
+from slackwater.semantics.window_types.rules import ContextClass, Ints, TimePlan, WindowPlan
 
 __all__ = [
     "ContextClass", "TimePlan", "WindowPlan", "closing", "context_class", "extents", "keeps_rows",
@@ -27,7 +27,7 @@ def context_class(w: Window) -> ContextClass:
     >>> context_class(TimeWindow(10, 5, 0, "ts")), context_class(SessionWindow(10, "ts"))
     ('CF', 'FCA')
     """
-    return WINDOWS[type(w)].TRAITS.context
+    return WINDOWS[type(w)].traits.context
 
 
 def plan_of(w: Window, sliding: TimePlan = "panes") -> WindowPlan:
@@ -37,7 +37,7 @@ def plan_of(w: Window, sliding: TimePlan = "panes") -> WindowPlan:
     rows must be counted first, they travel to their counter. Where windows depend on rows to come,
     rows are reduced per tick and put together when the bound has passed.
     """
-    return WINDOWS[type(w)].TRAITS.plan or sliding
+    return WINDOWS[type(w)].traits.plan or sliding
 
 
 def keeps_rows(plan: str) -> bool:

@@ -50,7 +50,7 @@ def finishable(node: Node) -> bool:
 
 
 def _spans(node: Aggregate) -> bool:
-    return WINDOWS[type(node.window)].TRAITS.spans
+    return WINDOWS[type(node.window)].traits.spans
 
 
 def wants(node: Aggregate, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
@@ -108,7 +108,7 @@ def _result_times(span: Span, w: TimeWindow) -> Span | None:
 
 
 def frontier(node: Aggregate, columns: Sequence[str], known: Known) -> Points:
-    if not WINDOWS[type(node.window)].TRAITS.joint:
+    if not WINDOWS[type(node.window)].traits.joint:
         return common.bounds_alone(node, columns, known)
     windows = {t.name: w for t, w in zip(node.times, node.windows, strict=True)}
     below = known.below(node.child, [windows[c].on for c in columns])
@@ -120,7 +120,7 @@ def frontier(node: Aggregate, columns: Sequence[str], known: Known) -> Points:
 
 def trace(node: Aggregate, name: str, ask: Trace) -> list[Traced]:
     w = node.windows[[t.name for t in node.times].index(name)]
-    if not WINDOWS[type(w)].TRAITS.timed:
+    if not WINDOWS[type(w)].traits.timed:
         return []  # its results are on row numbers
     return [((*chain, shifted(w, moved)), 0) for chain, moved in ask.below(node.child, w.on)]
 

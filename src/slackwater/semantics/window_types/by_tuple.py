@@ -8,42 +8,35 @@ import numpy as np
 
 from slackwater.model.window import ByTuple
 from slackwater.semantics.lateness import is_late
-from slackwater.semantics.window_types.answers import Ints, Traits, always
-
-TRAITS = Traits("FCA", plan="ticks")
-
-holds = always
-apart = always
+from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
 
 
-def needs_rows(w: ByTuple) -> bool:
-    return w.over == "arrival" and w.every > 1
+class WindowsByTuple(WindowRules[ByTuple]):
+    """The time before a row."""
 
+    traits = Traits("FCA", plan="ticks")
 
-def extents(wids: Ints, w: ByTuple) -> tuple[Ints, Ints]:
-    return wids - w.range, wids
+    def needs_rows(self, w: ByTuple) -> bool:
+        return w.over == "arrival" and w.every > 1
 
+    def extents(self, wids: Ints, w: ByTuple) -> tuple[Ints, Ints]:
+        return wids - w.range, wids
 
-def result_bound(bound: int, w: ByTuple) -> int:
-    # What remains open ends at the bound or later, its end included.
-    return bound - 1
+    def result_bound(self, bound: int, w: ByTuple) -> int:
+        # What remains open ends at the bound or later, its end included.
+        return bound - 1
 
+    def missed(self, times: Ints, bound: int, w: ByTuple) -> Ints:
+        return is_late(times, bound).astype(np.int64)
 
-def missed(times: Ints, bound: int, w: ByTuple) -> Ints:
-    return is_late(times, bound).astype(np.int64)
+    def closing(self, hi: int, w: ByTuple) -> int:
+        return hi + 1
 
+    def reaching(self, needed: int, w: ByTuple) -> int:
+        return needed + 1
 
-def closing(hi: int, w: ByTuple) -> int:
-    return hi + 1
+    def shifted(self, w: ByTuple, ticks: int) -> ByTuple:
+        return w
 
-
-def reaching(needed: int, w: ByTuple) -> int:
-    return needed + 1
-
-
-def shifted(w: ByTuple, ticks: int) -> ByTuple:
-    return w
-
-
-def keeps(w: ByTuple, each: str, keys: Sequence[str]) -> str:
-    return f"{each} and tick from {w.range} ticks below the bound on {w.on}"
+    def keeps(self, w: ByTuple, each: str, keys: Sequence[str]) -> str:
+        return f"{each} and tick from {w.range} ticks below the bound on {w.on}"

@@ -9,43 +9,36 @@ import numpy as np
 
 from slackwater.errors import AnalysisError
 from slackwater.model.window import CustomWindow
-from slackwater.semantics.window_types.answers import Ints, Traits, always, never
-
-TRAITS = Traits("CF", plan="custom")
-
-needs_rows = never
-holds = always
-apart = always
+from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
 
 
-def extents(wids: Ints, w: CustomWindow) -> tuple[Ints, Ints]:
-    return hull(wids, w)
+class CustomWindows(WindowRules[CustomWindow]):
+    """A user's type."""
 
+    traits = Traits("CF", plan="custom")
 
-def result_bound(bound: int, w: CustomWindow) -> int:
-    return bound
+    def extents(self, wids: Ints, w: CustomWindow) -> tuple[Ints, Ints]:
+        return hull(wids, w)
 
+    def result_bound(self, bound: int, w: CustomWindow) -> int:
+        return bound
 
-def missed(times: Ints, bound: int, w: CustomWindow) -> Ints:
-    places, ids = custom_wids(times, w)
-    return np.bincount(places[hull(ids, w)[1] <= bound], minlength=len(times)).astype(np.int64)
+    def missed(self, times: Ints, bound: int, w: CustomWindow) -> Ints:
+        places, ids = custom_wids(times, w)
+        return np.bincount(places[hull(ids, w)[1] <= bound], minlength=len(times)).astype(np.int64)
 
+    def closing(self, hi: int, w: CustomWindow) -> int:
+        _, ids = custom_wids(np.array([hi], np.int64), w)
+        return max([hi + 1, *(int(e) for e in hull(ids, w)[1])])
 
-def closing(hi: int, w: CustomWindow) -> int:
-    _, ids = custom_wids(np.array([hi], np.int64), w)
-    return max([hi + 1, *(int(e) for e in hull(ids, w)[1])])
+    def reaching(self, needed: int, w: CustomWindow) -> int:
+        return needed
 
+    def shifted(self, w: CustomWindow, ticks: int) -> CustomWindow:
+        return replace(w, shift=w.shift + ticks)
 
-def reaching(needed: int, w: CustomWindow) -> int:
-    return needed
-
-
-def shifted(w: CustomWindow, ticks: int) -> CustomWindow:
-    return replace(w, shift=w.shift + ticks)
-
-
-def keeps(w: CustomWindow, each: str, keys: Sequence[str]) -> str:
-    return f"{each} and part of windows that the bound on {w.on} has not closed"
+    def keeps(self, w: CustomWindow, each: str, keys: Sequence[str]) -> str:
+        return f"{each} and part of windows that the bound on {w.on} has not closed"
 
 
 def hull(wids: Ints, w: CustomWindow) -> tuple[Ints, Ints]:

@@ -7,42 +7,35 @@ from typing import NoReturn
 
 from slackwater.errors import AnalysisError
 from slackwater.model.window import JointWindow
-from slackwater.semantics.window_types.answers import Ints, Traits, always, never
-
-TRAITS = Traits("CF", plan="joint", joint=True)
-
-needs_rows = never
-holds = always
-apart = always
+from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
 
 
-def extents(wids: Ints, w: JointWindow) -> tuple[Ints, Ints]:
-    raise _of_each()
+class JointWindows(WindowRules[JointWindow]):
+    """Windows of several times."""
 
+    traits = Traits("CF", plan="joint", joint=True)
 
-def result_bound(bound: int, w: JointWindow) -> int:
-    raise _of_each()
+    def extents(self, wids: Ints, w: JointWindow) -> tuple[Ints, Ints]:
+        raise _of_each()
 
+    def result_bound(self, bound: int, w: JointWindow) -> int:
+        raise _of_each()
 
-def missed(times: Ints, bound: int, w: JointWindow) -> Ints:
-    raise _of_each()
+    def missed(self, times: Ints, bound: int, w: JointWindow) -> Ints:
+        raise _of_each()
 
+    def closing(self, hi: int, w: JointWindow) -> int:
+        raise _of_each()
 
-def closing(hi: int, w: JointWindow) -> int:
-    raise _of_each()
+    def reaching(self, needed: int, w: JointWindow) -> int:
+        raise _of_each()
 
+    def shifted(self, w: JointWindow, ticks: int) -> NoReturn:
+        raise _of_each()
 
-def reaching(needed: int, w: JointWindow) -> int:
-    raise _of_each()
-
-
-def shifted(w: JointWindow, ticks: int) -> NoReturn:
-    raise _of_each()
-
-
-def keeps(w: JointWindow, each: str, keys: Sequence[str]) -> str:
-    times = " and ".join(one.on for one in w.windows)
-    return f"{each} and part of windows on {times}, until no later row can be in both"
+    def keeps(self, w: JointWindow, each: str, keys: Sequence[str]) -> str:
+        times = " and ".join(one.on for one in w.windows)
+        return f"{each} and part of windows on {times}, until no later row can be in both"
 
 
 def _of_each() -> AnalysisError:

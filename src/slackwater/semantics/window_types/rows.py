@@ -9,12 +9,7 @@ import numpy as np
 from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics import window_ids
 from slackwater.semantics.limits import START
-from slackwater.semantics.window_types.answers import Ints, Traits, always
-
-TRAITS = Traits("FCF", plan="rows", timed=False)
-
-needs_rows = always
-holds = always
+from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
 
 
 def counted(w: RowWindow) -> TimeWindow:
@@ -26,36 +21,37 @@ def counted(w: RowWindow) -> TimeWindow:
     return TimeWindow(w.range, w.slide, 0, "_row")
 
 
-def extents(wids: Ints, w: RowWindow) -> tuple[Ints, Ints]:
-    return window_ids.extent(wids, counted(w))
+class RowWindows(WindowRules[RowWindow]):
+    """Counted rows."""
 
+    traits = Traits("FCF", plan="rows", timed=False)
 
-def result_bound(bound: int, w: RowWindow) -> int:
-    # How far the windows are is known only where rows are counted.
-    return START
+    def needs_rows(self, w: RowWindow) -> bool:
+        return True
 
+    def extents(self, wids: Ints, w: RowWindow) -> tuple[Ints, Ints]:
+        return window_ids.extent(wids, counted(w))
 
-def missed(times: Ints, bound: int, w: RowWindow) -> Ints:
-    return np.zeros(len(times), np.int64)
+    def result_bound(self, bound: int, w: RowWindow) -> int:
+        # How far the windows are is known only where rows are counted.
+        return START
 
+    def missed(self, times: Ints, bound: int, w: RowWindow) -> Ints:
+        return np.zeros(len(times), np.int64)
 
-def closing(hi: int, w: RowWindow) -> int:
-    return hi + 1
+    def closing(self, hi: int, w: RowWindow) -> int:
+        return hi + 1
 
+    def reaching(self, needed: int, w: RowWindow) -> int:
+        return needed
 
-def reaching(needed: int, w: RowWindow) -> int:
-    return needed
+    def shifted(self, w: RowWindow, ticks: int) -> RowWindow:
+        return w
 
+    def apart(self, w: RowWindow, key: str) -> bool:
+        # Of another key, rows are counted for all of its values together.
+        return key in w.per
 
-def shifted(w: RowWindow, ticks: int) -> RowWindow:
-    return w
-
-
-def apart(w: RowWindow, key: str) -> bool:
-    # Of another key, rows are counted for all of its values together.
-    return key in w.per
-
-
-def keeps(w: RowWindow, each: str, keys: Sequence[str]) -> str:
-    per = ", ".join(w.per) or "the stream"
-    return f"{each} of the last {w.range} rows of {per}, and a counter that stays"
+    def keeps(self, w: RowWindow, each: str, keys: Sequence[str]) -> str:
+        per = ", ".join(w.per) or "the stream"
+        return f"{each} of the last {w.range} rows of {per}, and a counter that stays"
