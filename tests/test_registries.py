@@ -237,3 +237,6 @@ def test_with_children_replaces_just_the_children() -> None:
     panes = SharedPanes((), (), leaf, window=aggregate.window, readers=(("a", aggregate),))
     assert panes.with_children(leaf) == panes
     assert panes.with_children(other).children[0] is other
+    # Rows come from where those of the first reader do.
+    assert panes.with_children(other).child is other
+    assert sorts.with_children(other, leaf).child is other

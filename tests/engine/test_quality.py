@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.engine.lowlevel.quality_rows import UsableRows
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
+from slackwater.model.names import PASS
 from slackwater.model.node import LATE_FIELDS, Aggregate, Filter, Late, Source
 from slackwater.model.policy import MaxDelay, Policy, Quality
 from slackwater.model.schema import Expr, Field, Named, column
@@ -230,3 +232,15 @@ def test_a_row_that_is_ages_late_takes_no_memory_and_a_limit_stays_within_reach(
     made = run(engine, plan, rows, even(1200, 6))
     assert quality(made)[-1]["slack"] == 50
     assert any(r["ts"] == -(10**13) for r in made.rows("late"))
+
+
+def test_where_spark_has_done_the_steps_rows_that_it_let_pass_go_along() -> None:
+    plan = summed(MaxDelay(), TimeWindow(10, 10, 0, "ts"), least=3)
+    (path,) = plan.paths_from("s")
+    table, usable = pa.table({"v": [1.0, 3.0, 5.0]}), np.array([True, True, False])
+    itself = UsableRows(table, usable, {})
+    assert itself.along(path)[:2] == (table, path.steps) and path.steps
+    assert itself.along(path)[2].tolist() == [True, True, False]
+    done = table.append_column(PASS, pa.array([False, True, True]))
+    rows, left, kept = UsableRows(table, usable, {path.id: done}).along(path)
+    assert rows is done and left == () and kept.tolist() == [False, True, False]
