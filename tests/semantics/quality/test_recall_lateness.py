@@ -108,6 +108,18 @@ def test_slack_settles_where_measured_recall_meets_the_target() -> None:
     assert state.estimated is not None and 0.945 <= state.estimated <= 0.98
 
 
+@pytest.mark.spec("QD-E12")
+@pytest.mark.parametrize("recall", [0.8, 0.95])
+def test_the_controller_steers_measured_recall_to_the_target(recall: float) -> None:
+    times, late = stream(np.random.default_rng(4), 6000, 0.2, 200)
+    state = MeasuredSlack.fresh(RecallTarget(recall, 600, 10, 10, "controller"))
+    settled = np.array(drive(state, times, late, 6000)[100:])
+    assert state.estimated is not None and abs(state.estimated - recall) < 0.03
+    # It swings, but does not just wait for the largest delay.
+    assert settled.mean() < 300 and settled.min() < 150
+
+
+@pytest.mark.spec("QD-E11")
 def test_slack_follows_a_change() -> None:
     rng = np.random.default_rng(5)
     times, late = stream(rng, 3000, 0.2, 40)
