@@ -91,7 +91,7 @@ def frontiers_of(
     """The frontiers of a group-by on several times, before the batch and with the new bounds and holds."""
     node, plan = operator.node, batch.plan
     # All other operators, of whatever type, go by their bounds alone.
-    if not isinstance(node, Aggregate) or not WINDOWS[type(node.window)].TRAITS.joint:
+    if not isinstance(node, Aggregate) or not WINDOWS[type(node.window)].traits.joint:
         return (), ()
     columns = [w.on for w in node.windows]
     old = frontier(
