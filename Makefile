@@ -8,6 +8,9 @@ CLASSES := .venv/.classes.jsa
 export PYSPARK_PYTHON := $(CURDIR)/$(PY)
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 
+# Some machines forbid Python to keep what it compiled. Tests start a hundred processes, workers among them.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A Spark session leaves half of two cores idle, so three processes share the tests. A file stays in one of them,
 # since its fixtures are made once per process. `make test PARALLEL=` runs all in one.
 PARALLEL ?= -n 3 --dist loadfile
