@@ -12,8 +12,8 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 unexport PYTHONDONTWRITEBYTECODE
 
 # A Spark session leaves half of two cores idle, so three processes share the tests. A file stays in one of them,
-# since its fixtures are made once per process. `make test PARALLEL=` runs all in one.
-PARALLEL ?= -n 3 --dist loadfile
+# since its fixtures are made once per process (`tests/conftest.py` says which). `make test PARALLEL=` runs all in one.
+PARALLEL ?= -n 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults conformance lock clean

@@ -10,7 +10,9 @@ import sys
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import version
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +42,38 @@ _folders_in_memory()
 # What Spark's scripts give to the JVM, also to those of children.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
+LOG_FILES = "org.apache.spark.sql.execution.streaming.{}FileSystemBasedCheckpointFileManager"
+
 # Java's classes that PySpark asks for again in every call. The JVM searches all its archives for a short name.
 JAVA_CLASSES = (
     "functions", "PythonUtils", "SimplePythonFunction", "PythonSQLUtils", "PythonRDD", "SerDeUtil",
 )  # fmt: skip
+
+
+SESSIONS = 2
+NEEDS_SPARK = re.compile(r"\bspark: SparkSession\b|^def .*\bspark\b", re.M)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file in one process, and those that need Spark in two, each with a session of its own.
+
+    A third session would take half a minute of two cores until it is warm. Other tests fill the processes up.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    turn = cycle(range(SESSIONS))
+
+    @cache
+    def group(file: str) -> str:
+        text = (config.rootpath / file).read_text(encoding="utf-8")
+        return f"Spark session {next(turn)}" if NEEDS_SPARK.search(text) else file
+
+    class Grouped(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid.partition("::")[0])
+
+    return Grouped(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +82,7 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     sql = pytest.importorskip("pyspark.sql")
+    room = "" if version("pyspark") < "4.1" else "checkpointing."
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("slackwater-tests")
@@ -62,6 +93,10 @@ def spark() -> Iterator[SparkSession]:
         # A batch of a few rows is not worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # Nobody looks at plans of batches. Logs that are written through Hadoop's other interface need no child process
+        # for each; children of tests have the usual one.
+        .config("spark.sql.ui.explainMode", "simple")
+        .config("spark.sql.streaming.checkpointFileManagerClass", LOG_FILES.format(room))
         # As `sw.session` has it.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")

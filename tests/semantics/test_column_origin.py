@@ -72,10 +72,9 @@ def steps(draw: st.DrawFn, below: st.SearchStrategy[Made]) -> Made:
     if kind in ("project", "aggregate"):
         picks = st.tuples(st.integers(0, len(names) - 1), st.booleans())
         picked = draw(st.lists(picks, min_size=1, max_size=4))
-        # New names may be old names of other columns.
-        new = draw(st.permutations(list(dict.fromkeys([*names, "x", "`y", "z", "u"]))))[
-            : len(picked)
-        ]
+        # New names may be old names of other columns, but not those of a window's own.
+        free = dict.fromkeys([*names, "x", "`y", "z", "u"]).keys() - {"wid", "total"}
+        new = draw(st.permutations(sorted(free)))[: len(picked)]
         columns = tuple(
             Named(n, expression(names[i], plain)) for n, (i, plain) in zip(new, picked, strict=True)
         )

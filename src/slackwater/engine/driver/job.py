@@ -131,7 +131,7 @@ def _group_rows(spark: SparkSession, groups: int) -> DataFrame:
             f"({route}, X'{pack_control('group', g).hex()}')"
             for g, route in enumerate(routes(groups))
         )
-        control = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)")
+        control = spark.sql(f"SELECT * FROM VALUES {values} AS t(route, blob)").coalesce(1)
         # Other queries may do the same at this moment, in threads of their own.
         for old in list(_control)[: max(0, len(_control) + 1 - CONTROL_FRAMES)]:
             _control.pop(old, None)
