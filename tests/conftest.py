@@ -11,7 +11,6 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib.metadata import version
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +41,6 @@ _folders_in_memory()
 # What Spark's scripts give to the JVM, also to those of children.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
-LOG_FILES = "org.apache.spark.sql.execution.streaming.{}FileSystemBasedCheckpointFileManager"
-
 # Java's classes that PySpark asks for again in every call. The JVM searches all its archives for a short name.
 JAVA_CLASSES = (
     "functions", "PythonUtils", "SimplePythonFunction", "PythonSQLUtils", "PythonRDD", "SerDeUtil",
@@ -51,7 +48,7 @@ JAVA_CLASSES = (
 
 
 SESSIONS = 2
-NEEDS_SPARK = re.compile(r"\bspark: SparkSession\b|^def .*\bspark\b", re.M)
+NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,7 +79,6 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     sql = pytest.importorskip("pyspark.sql")
-    room = "" if version("pyspark") < "4.1" else "checkpointing."
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("slackwater-tests")
@@ -93,10 +89,7 @@ def spark() -> Iterator[SparkSession]:
         # A batch of a few rows is not worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        # Nobody looks at plans of batches. Logs that are written through Hadoop's other interface need no child process
-        # for each; children of tests have the usual one.
-        .config("spark.sql.ui.explainMode", "simple")
-        .config("spark.sql.streaming.checkpointFileManagerClass", LOG_FILES.format(room))
+        .config("spark.sql.ui.explainMode", "simple")  # nobody looks at the plans
         # As `sw.session` has it.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.sql.session.timeZone", "UTC")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,25 +24,25 @@ def quick_logs(spark: SparkSession) -> Iterator[None]:
 
     A query takes a copy of the session's settings when it starts, so others are not affected.
     """
-    found = None if spark.conf.get(KEY, None) else _manager(spark)
-    if found is None:
+    manager = None if spark.conf.get(KEY, None) else _manager(spark._jvm)
+    if manager is None:
         yield
         return
-    spark.conf.set(KEY, found)
+    spark.conf.set(KEY, manager)
     try:
         yield
     finally:
         spark.conf.unset(KEY)
 
 
-def _manager(spark: SparkSession) -> str | None:
+@lru_cache(maxsize=1)  # the JVM searches all its archives for each package that it is asked for
+def _manager(jvm: Any) -> str | None:
     """The class's name, which differs between versions of Spark."""
     from py4j.java_gateway import JavaClass
 
-    jvm: Any = spark._jvm
     streaming = jvm.org.apache.spark.sql.execution.streaming
     for package in (streaming.checkpointing, streaming):
-        found = getattr(package, MANAGER)
-        if isinstance(found, JavaClass):
-            return str(found._fqn)
+        named = getattr(package, MANAGER)
+        if isinstance(named, JavaClass):
+            return str(named._fqn)
     return None
