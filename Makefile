@@ -11,9 +11,9 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 # Some machines forbid Python to keep what it compiled. Tests start a hundred processes, workers among them.
 unexport PYTHONDONTWRITEBYTECODE
 
-# A Spark session leaves half of two cores idle, so four processes share the tests, two of them with a session. A file stays in one of them,
-# since its fixtures are made once per process (`tests/conftest.py` says which). `make test PARALLEL=` runs all in one.
-PARALLEL ?= -n 4
+# A Spark session leaves half of two cores idle, so three processes share the tests, two of them with a session. A file
+# stays in one process, since its fixtures are made once in each. `make test PARALLEL=` runs all in one.
+PARALLEL ?= -n 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults conformance lock clean
