@@ -243,6 +243,7 @@ def scenarios() -> dict[str, Scenario]:
             {"name": "tumbling", "streams": {"s": _delay()}, "query": {"tumbling": minute},
              "script": _script({"s": rows(2)})},
             frozenset({"s"}),
+            runs=1,
         ),
         Scenario(
             "aggregate of aggregate",
@@ -253,6 +254,7 @@ def scenarios() -> dict[str, Scenario]:
              },
              "script": _script({"s": rows(3)})},
             format="json",
+            runs=1,
         ),
         Scenario(
             "dedup and sort",
