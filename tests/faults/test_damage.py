@@ -62,11 +62,15 @@ class Place:
         return found
 
     def contents(self) -> dict[str, bytes]:
-        """All that a failed start must leave as it is."""
+        """All that a failed start must leave as it is: a run that no manifest names may be swept."""
         slackwater = self.state / "checkpoint" / "slackwater"
         folders = [slackwater / "manifests", slackwater / "runs", self.state / "sink"]
+        files = [p for f in folders for p in f.rglob("*") if p.is_file()]
+        kept = {str(p): p.read_bytes() for p in files}
+        named = b"".join(kept[str(p)] for p in files if p.parent.name == "manifests")
         return {
-            str(p): p.read_bytes() for f in folders for p in f.rglob("*") if p.is_file()
+            path: content for path, content in kept.items()
+            if Path(path).parent.name != "runs" or Path(path).name.encode() in named
         }  # fmt: skip
 
     def copy(self, target: Path) -> Place:
