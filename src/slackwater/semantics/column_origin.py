@@ -10,6 +10,6 @@ def column_origin(node: Node, column: str, source: Source) -> str | None:
     """The column of ``source`` that a node's column just is, or None."""
     copies = RULES[type(node)].copies(node, column)
     if isinstance(node, Source):
-        return column if node.name == source.name else None
+        return column if node.name == source.name and node.field(column) else None
     origins = (column_origin(child, name, source) for child, name in copies)
     return next((origin for origin in origins if origin is not None), None)

@@ -11,14 +11,15 @@ from slackwater.model.schema import Expr
 from slackwater.semantics.limits import aligned
 from slackwater.semantics.patterns import Patterns, Test, merged
 
-_PLAIN = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
+# A word that is no literal: a number begins with a digit.
+_PLAIN = re.compile(r"`((?:[^`]|``)+)`|((?!(?:true|false|null)$)[^\W\d]\w*)", re.IGNORECASE)
 
 
 def plain_column(expr: Expr) -> str | None:
     """The column that an expression just is, or None.
 
-    >>> plain_column(Expr("`a b`", "int")), plain_column(Expr("a + 1", "int"))
-    ('a b', None)
+    >>> [plain_column(Expr(sql, "int")) for sql in ("`a b`", "nulls", "a + 1", "1", "NULL", "`null`")]
+    ['a b', 'nulls', None, None, None, 'null']
     """
     m = _PLAIN.fullmatch(expr.sql.strip())
     if m is None:
