@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.engine.store import history
@@ -220,6 +220,9 @@ def test_what_a_running_total_grew_adds_up_to_it():
 
 # ---- the drawing ----
 @given(st.lists(FINITE, min_size=1, max_size=20), st.booleans())
+@example([5e-324], True)
+@example([1e12, 1e12 + 2**-13], False)
+@example([3e19, 3e19 + 2**13], False)
 def test_a_scale_holds_its_values_between_its_first_and_last_tick(values: list[float], zero: bool):
     scale = svg.linear(values, from_zero=zero)
     slack = 1e-6 * (scale.high - scale.low)

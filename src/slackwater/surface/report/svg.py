@@ -64,8 +64,9 @@ def linear(values: Values, *, from_zero: bool = True, whole: bool = False) -> Sc
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if from_zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if high <= low:
-        high = low + 1.0
+    least = max(-low, high, 1e-280) * 1e-12
+    if high - low <= least:  # between neighbouring floats steps would be lost in rounding
+        high = low + max(1.0, least)
     step = nice_step(high - low, 4)
     if whole:
         step = max(1.0, math.ceil(step))
