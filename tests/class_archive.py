@@ -16,8 +16,9 @@ FILE = Path(sys.prefix) / ".classes.jsa"
 
 SCENARIO = "union, rows and splits"
 
-# Batches of a few rows: what a second compiler or a second collector saves is less than it costs.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Batches of a few rows: what a second compiler or a second collector saves is less than it costs. Hadoop starts
+# a process for each file that Spark logs; by default Java starts a helper first, which starts the process.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 
 
 def java_options() -> str:

@@ -48,3 +48,20 @@ def test_a_query_starts_in_that_context(
     rows = sw.replay(spark, [[(at(0),)]], "ts timestamp")
     run(sw.stream(rows, time="ts", progress=sw.Ordered()), tmp_path / "ck")
     assert seen and all(name is not None and name.endswith(MANAGER) for name in seen)
+
+
+def test_the_sources_of_a_query_are_opened_before_the_manager_goes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = sw.replay(spark, [[(at(0),)], [(at(1),)]], "ts timestamp")
+    writer = sw.stream(rows, time="ts", progress=sw.Ordered()).writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(tmp_path / "ck")).start()
+    assert spark.conf.get(KEY, None) is None
+    try:
+        source = query._spark._jsq.streamingQuery().sources().head()
+        log = source.getClass().getDeclaredField("metadataLog")
+        log.setAccessible(True)
+        manager = log.get(source).fileManager().getClass().getName()
+    finally:
+        query.stop()
+    assert manager.endswith(MANAGER)

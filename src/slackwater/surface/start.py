@@ -19,7 +19,7 @@ from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
-from slackwater.engine.driver.spark_logs import quick_logs
+from slackwater.engine.driver.spark_logs import opened, quick_logs
 from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
 from slackwater.engine.paths.batch import Settings
@@ -187,7 +187,7 @@ class _Group:
                 .trigger(**({"availableNow": True} if final else dict(self.trigger)))
             )
             with quick_logs(spark):
-                return (writer.queryName(self.name) if self.name else writer).start()
+                return opened((writer.queryName(self.name) if self.name else writer).start())
 
         loop = Loop(query, checkpoint, query_id)
         return Prepared(
