@@ -182,7 +182,7 @@ def by_lateness(case: Prepared, target: RecallTarget, micros: list[float]) -> Po
         case.lateness.feed(state.lateness, clock, max(before, case.lateness.first * INTERVAL))
         before = clock
         for key in range(passed, now // INTERVAL):
-            if key in state.lateness.found:
+            if key in state.lateness.by_bin:
                 state.lateness.made[key] = case.lateness.left(key, slack)
         passed = max(passed, now // INTERVAL)
         began = time.process_time()

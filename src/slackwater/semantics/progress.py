@@ -104,7 +104,7 @@ class SourceState:
 
     ``since`` is the first clock reading, from which partitions that never spoke are idle.
     ``orders`` is the greatest order seen by partition. ``patterns`` is what punctuation says of the whole
-    source beyond its bounds, ``said`` what each partition said of itself. ``quality`` is by time column.
+    source beyond its bounds, ``by_partition`` what each partition says of itself. ``quality`` is by time column.
     """
 
     columns: Mapping[str, ColumnState] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class SourceState:
     since: int | None = None
     orders: Mapping[str, Order] = field(default_factory=dict)
     patterns: Patterns = ()
-    said: Mapping[str, Patterns] = field(default_factory=dict)
+    by_partition: Mapping[str, Patterns] = field(default_factory=dict)
     quality: Mapping[str, QualityState] = field(default_factory=dict)
 
     @property
@@ -123,10 +123,11 @@ class SourceState:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
-        json: dict[str, Any] = plain(replace(self, patterns=(), said={}, quality={}))
+        json: dict[str, Any] = plain(replace(self, patterns=(), by_partition={}, quality={}))
+        del json["by_partition"]
         json["quality"] = {column: known.to_json() for column, known in self.quality.items()}
         json["patterns"] = [p.to_json() for p in self.patterns]
-        json["said"] = {name: [p.to_json() for p in ps] for name, ps in self.said.items()}
+        json["said"] = {n: [p.to_json() for p in ps] for n, ps in self.by_partition.items()}
         return json
 
     @classmethod
@@ -146,8 +147,9 @@ class SourceState:
             for name, ps in json.get("said", {}).items()
         }
         quality = {c: QualityState.from_json(q) for c, q in json.get("quality", {}).items()}
-        parts = {"columns": columns, "orders": orders, "patterns": patterns, "said": by_partition}
-        return cls(**{**json, **parts, "quality": quality})
+        parts = {"columns": columns, "orders": orders, "patterns": patterns, "quality": quality}
+        rest = {name: value for name, value in json.items() if name != "said"}
+        return cls(**{**rest, **parts, "by_partition": by_partition})
 
     def with_quality(self, column: str, known: QualityState) -> SourceState:
         """The state with another one of a time column under a target."""

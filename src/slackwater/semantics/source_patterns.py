@@ -44,7 +44,7 @@ def advance_patterns(
     columns: Mapping[str, ColumnState],
 ) -> tuple[Patterns, dict[str, Patterns]]:
     """What punctuation says of the source after a batch, and what each partition said."""
-    if not (summary.patterns or state.patterns or state.said):
+    if not (summary.patterns or state.patterns or state.by_partition):
         return (), {}
     bounds = {name: c.bound for name, c in columns.items() if c.bound > START}
     if all(v >= END for v in bounds.values()) and len(bounds) == len(columns):
@@ -53,8 +53,8 @@ def advance_patterns(
     if source.partition is None:
         new = list(summary.patterns.get("", ()))
     else:
-        for name in sorted({*state.said, *summary.patterns}):
-            both = joined(state.said.get(name, ()), summary.patterns.get(name, ()), columns)
+        for name in sorted({*state.by_partition, *summary.patterns}):
+            both = joined(state.by_partition.get(name, ()), summary.patterns.get(name, ()), columns)
             by_partition[name] = above(both, _partition_bounds(columns, name))
         new = [
             p

@@ -106,8 +106,8 @@ def check_format(spark: SparkSession, kind: str) -> None:
     from pyspark.errors import PySparkException
 
     try:
-        found = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
-        found.lookupDataSource(kind, spark._jsparkSession.sessionState().conf())
+        sources = spark.sparkContext._jvm.org.apache.spark.sql.execution.datasources.DataSource  # type: ignore[union-attr]
+        sources.lookupDataSource(kind, spark._jsparkSession.sessionState().conf())
     except PySparkException as error:
         raise _no_format(kind) from error
     except Py4JError as error:

@@ -59,8 +59,8 @@ class KeptFiles:
     def _read(self) -> Sums:
         if not self.storage.exists(self.list):
             return {}
-        found = unseal(self.storage, self.list, what="list of results", kind="files")
-        return {name: (size, crc) for name, (size, crc) in found["files"].items()}
+        document = unseal(self.storage, self.list, what="list of results", kind="files")
+        return {name: (size, crc) for name, (size, crc) in document["files"].items()}
 
     def _write(self, sums: Sums) -> None:
         data = seal({"files": {n: list(s) for n, s in sums.items()}}, kind="files")

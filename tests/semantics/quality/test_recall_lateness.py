@@ -151,4 +151,4 @@ def test_measured_slack_goes_on_from_json_as_if_nothing_had_happened() -> None:
     assert after[0] == after[1]
     assert going.kept == resumed.kept
     # Old intervals are forgotten.
-    assert len(going.lateness.found) < 60
+    assert len(going.lateness.by_bin) < 60

@@ -114,9 +114,9 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
                 one_task |= reading.in_one_task
             case _:
                 raise unknown(reading)
-    found = row_frame(frame, batch.plan, inputs)
-    assert found is not None
-    rows, described = found
+    read = row_frame(frame, batch.plan, inputs)
+    assert read is not None
+    rows, described = read
     if one_task:
         rows = rows.coalesce(1)
     return rows.mapInArrow(in_worker(row_task(batch, described)), spark_schema())

@@ -138,15 +138,15 @@ def _rewritten(checkpoint: Checkpoint, moves: Sequence[Move]) -> Iterator[tuple[
             yield intent, seal({**document, "files": files}, kind="intent")
 
 
-def _moved_identity(found: list[Any], move: Move) -> list[Any]:
+def _moved_identity(file: list[Any], move: Move) -> list[Any]:
     """A file of an intent in its new place: of the same length, maybe of another time."""
-    path = _moved_path(found[0], move)
-    if path == found[0]:
-        return found
+    path = _moved_path(file[0], move)
+    if path == file[0]:
+        return file
     try:
-        return [path, found[1], identity(path)[2], *found[3:]]
+        return [path, file[1], identity(path)[2], *file[3:]]
     except FileNotFoundError:  # its batch is done, and nobody needs it any more
-        return [path, *found[1:]]
+        return [path, *file[1:]]
 
 
 def _moved_path(path: str, move: Move) -> str:

@@ -37,7 +37,7 @@ def moved_origins(
     nodes = list(_preorder(output))
     if not len(before) == len(after) == len(nodes):
         return None
-    found: list[str] = []
+    changes: list[str] = []
     for old, new, node in zip(before, after, nodes, strict=True):
         if old == new:
             continue
@@ -50,8 +50,8 @@ def moved_origins(
                 return None
             if one != other:
                 shown = f"{written(time, int(one))} on the checkpoint and {written(time, int(other))} now"
-                found.append(f"the origin of windows on '{time.name}' is {shown}")
-    return found
+                changes.append(f"the origin of windows on '{time.name}' is {shown}")
+    return changes
 
 
 def _was_moved(time: TimeColumn, before: int, after: int, zone: str) -> bool:

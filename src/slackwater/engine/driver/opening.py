@@ -31,8 +31,8 @@ def stored_plans(checkpoint: Checkpoint) -> dict[str, str]:
 
 def stored_stores(checkpoint: Checkpoint) -> dict[str, Record]:
     """The stores that operators of the checkpoint's query share."""
-    found = _stored(checkpoint).get("stores", {})
-    return {name: Record.from_json(store) for name, store in found.items()}
+    stores = _stored(checkpoint).get("stores", {})
+    return {name: Record.from_json(store) for name, store in stores.items()}
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -44,10 +44,10 @@ class FileLog:
         """Over all entries so far."""
         return self.recent.get(str(self.offset), "")
 
-    def plus(self, number: int, before: str, found: Sequence[Mapping[str, Any]]) -> FileLog:
+    def plus(self, number: int, before: str, entry: Sequence[Mapping[str, Any]]) -> FileLog:
         """With one more entry; ``before`` is the folder of the last file of the entry before it."""
         parts = [self.digest, str(number)]
-        for item in found:
+        for item in entry:
             path = item["path"]
             folder = posixpath.dirname(path)
             # Spark writes file:/ or file:///, and both mean the same.
@@ -57,7 +57,7 @@ class FileLog:
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         recent = {**self.recent, str(number): digest}
         kept = {k: recent[k] for k in sorted(recent, key=int)[-RECENT:]}
-        return FileLog(number, self.files + len(found), kept)
+        return FileLog(number, self.files + len(entry), kept)
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def logs_at(location: Path, offsets: Sequence[Any], known: Mapping[str, Log]) ->
 def read_log(folder: Path, end: int) -> FileLog:
     """A file source's log from its beginning up to an entry, read as Spark reads it."""
     log, last = FileLog(), ""
-    for number, found in _whole(folder, end):
-        log, last = log.plus(number, last, found), _folder(found, last)
+    for number, entry in _whole(folder, end):
+        log, last = log.plus(number, last, entry), _folder(entry, last)
     return log
 
 
@@ -115,8 +115,8 @@ def check_log(folder: Path, log: Log) -> None:
         _check_others(folder, log)
         return
     now, last = FileLog(), ""
-    for number, found in _whole(folder, log.offset):
-        now, last = now.plus(number, last, found), _folder(found, last)
+    for number, entry in _whole(folder, log.offset):
+        now, last = now.plus(number, last, entry), _folder(entry, last)
         wanted = log.recent.get(str(number), now.digest)
         if wanted != now.digest:
             path = _source_of(folder, number)
@@ -127,8 +127,8 @@ def _continued(folder: Path, before: FileLog, end: int) -> FileLog:
     log = before
     last = _folder([last_item(folder, before.offset)], "") if end > before.offset else ""
     for number in range(before.offset + 1, end + 1):
-        found = entries(folder, number)
-        log, last = log.plus(number, last, found), _folder(found, last)
+        entry = entries(folder, number)
+        log, last = log.plus(number, last, entry), _folder(entry, last)
     return log
 
 
@@ -160,8 +160,8 @@ def _source_of(folder: Path, number: int) -> Path:
     return entry_file(folder, number) or folder / str(number)
 
 
-def _folder(found: Sequence[Mapping[str, Any]], before: str) -> str:
-    return posixpath.dirname(found[-1]["path"]) if found else before
+def _folder(entry: Sequence[Mapping[str, Any]], before: str) -> str:
+    return posixpath.dirname(entry[-1]["path"]) if entry else before
 
 
 def _what(folder: Path) -> str:

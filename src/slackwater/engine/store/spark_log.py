@@ -50,11 +50,11 @@ def new_files(location: Path, source: int, batch: int) -> list[str]:
     end = _log_offset(offsets(location, batch), source)
     start = _log_offset(offsets(location, batch - 1), source) if batch else -1
     folder = location / "sources" / str(source)
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for entry in range(start + 1, end + 1):
         for item in entries(folder, entry):
-            found[local_file(item["path"])] = None
-    return list(found)
+            paths[local_file(item["path"])] = None
+    return list(paths)
 
 
 def row_files(location: Path, source: int, batch: int) -> list[str]:
@@ -141,8 +141,8 @@ def entry_file(folder: Path, number: int) -> Path | None:
 
 def numbers(folder: Path) -> list[int]:
     """Of the entries that have a file, compact or not, rising."""
-    found = folder.iterdir() if folder.is_dir() else iter(())
-    names = {p.name.removesuffix(COMPACT) for p in found}
+    files = folder.iterdir() if folder.is_dir() else iter(())
+    names = {p.name.removesuffix(COMPACT) for p in files}
     return sorted(int(n) for n in names if n.isdigit())
 
 

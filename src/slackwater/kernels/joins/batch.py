@@ -27,7 +27,7 @@ class Side:
         self.whole = new
         self.times: Ints = ints(new, TIME)
         self.codes: Ints = np.empty(0, dtype=np.int64)
-        self.found: Flags = np.zeros(new.num_rows, dtype=np.bool_)
+        self.matched: Flags = np.zeros(new.num_rows, dtype=np.bool_)
         self.stays: Flags = np.zeros(new.num_rows, dtype=np.bool_)
 
     @property
@@ -99,7 +99,7 @@ class JoinBatch:
             side.old_rows = table.num_rows
             side.codes = np.concatenate([code[meets], side.codes])
             side.times = np.concatenate([ints(table, TIME), side.times])
-            side.found = np.zeros(len(side.codes), dtype=np.bool_)
+            side.matched = np.zeros(len(side.codes), dtype=np.bool_)
             side.whole = self._whole(i, table)
 
     def _whole(self, i: int, old: pa.Table) -> pa.Table:

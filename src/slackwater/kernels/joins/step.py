@@ -109,7 +109,7 @@ class JoinStep:
             if side.outer:
                 ids = np.arange(row, row + len(kept))
                 row += len(kept)
-                flags = side.found[side.old_rows :][kept]
+                flags = side.matched[side.old_rows :][kept]
                 columns = [*table.columns, pa.array(ids), pa.array(flags)]
                 table = pa.table(columns, schema=state_schema(self._batch.spec, i, side.new.schema))
             keep.append(table)
@@ -128,7 +128,7 @@ class JoinStep:
                 true = mask.to_numpy(zero_copy_only=False)
                 rows = {i: r[true] for i, r in rows.items()}
             for i in outer_inputs(batch.spec.how):
-                batch.sides[i].found[rows[i]] = True
+                batch.sides[i].matched[rows[i]] = True
             if chunk.num_rows:
                 yield chunk
         for i in outer_inputs(batch.spec.how):
@@ -160,12 +160,14 @@ class JoinStep:
 
     def _unmatched_new(self, i: int) -> pa.Table:
         side = self._batch.sides[i]
-        return side.new.filter(pa.array(~side.stays & ~side.found[side.old_rows :]))
+        return side.new.filter(pa.array(~side.stays & ~side.matched[side.old_rows :]))
 
     def _unmatched_stored(self, i: int) -> pa.Table:
         """Stored rows that are needed no more and never met a partner; notes those that just did."""
         side = self._batch.sides[i]
-        partnered = side.whole.slice(0, side.old_rows).filter(pa.array(side.found[: side.old_rows]))
+        partnered = side.whole.slice(0, side.old_rows).filter(
+            pa.array(side.matched[: side.old_rows])
+        )
         if partnered.num_rows:
             times = ints(partnered, TIME)
             earlier = self._matched[i](int(times.min()), int(times.max()))

@@ -165,7 +165,7 @@ class _Piles:
         self.readers = readers
         self.marks = marks
         self.at = schema.get_field_index(FOR)
-        self.found: dict[str, list[pa.Table]] = {}
+        self.piles: dict[str, list[pa.Table]] = {}
 
     def add(
         self, rows: pa.Table, times: Ints, chosen: Mapping[str, Mask], left: str | None = None
@@ -187,8 +187,8 @@ class _Piles:
                     mask = mask & ~here
         for place, of in bits.items():
             kept = rows.set_column(self.at, FOR, pa.array(of)).filter(pa.array(of != 0))
-            self.found.setdefault(place, []).append(kept)
+            self.piles.setdefault(place, []).append(kept)
 
     def tables(self) -> dict[str, pa.Table]:
         """What there is for each place."""
-        return {place: pa.concat_tables(pile) for place, pile in self.found.items()}
+        return {place: pa.concat_tables(pile) for place, pile in self.piles.items()}

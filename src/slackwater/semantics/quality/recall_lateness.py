@@ -82,7 +82,7 @@ class ResultLateness:
     granularity: int
     interval: int
     span: int
-    found: dict[int, Ints] = field(default_factory=dict)
+    by_bin: dict[int, Ints] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
 
     def record(
@@ -106,29 +106,29 @@ class ResultLateness:
 
     def put(self, key: int, counts: Ints, made: int) -> None:
         """Results of one interval of times, by bin of lateness."""
-        have = self.found.get(key, np.zeros(0, np.int64))
+        have = self.by_bin.get(key, np.zeros(0, np.int64))
         size = max(len(have), len(counts))
         total = np.zeros(size, np.int64)
         total[: len(have)] += have
         total[: len(counts)] += counts
-        self.found[key] = total
+        self.by_bin[key] = total
         self.made[key] = self.made.get(key, 0) + made
 
     def purge(self, clock: int) -> None:
         """Forget what is too old for any step, once the slowest stream has reached ``clock``."""
-        if not self.found:
+        if not self.by_bin:
             return
-        bins = max(map(len, self.found.values()))
+        bins = max(map(len, self.by_bin.values()))
         keep = clock - int(EDGES[bins - 1]) * self.granularity - self.span
         first = keep // self.interval - 1
-        for key in [k for k in self.found if k < first]:
-            del self.found[key]
+        for key in [k for k in self.by_bin if k < first]:
+            del self.by_bin[key]
             del self.made[key]
 
     @property
     def bins(self) -> int:
         """How many bins of lateness are known."""
-        return max(map(len, self.found.values()), default=1)
+        return max(map(len, self.by_bin.values()), default=1)
 
     def shares(self, clock: int) -> Floats:
         """The share of results up to each bin of lateness, when the slowest stream has reached ``clock``.
@@ -137,7 +137,7 @@ class ResultLateness:
         has, and does not follow each lull.
         """
         bins = self.bins
-        if not self.found or bins < 2:
+        if not self.by_bin or bins < 2:
             return np.ones(bins)
         first, sums = self._sums(bins)
         ends = (clock - lateness_edges(bins, self.granularity)) // self.interval - first
@@ -149,7 +149,7 @@ class ResultLateness:
         made = true = 0.0
         edges = lateness_edges(len(shares), self.granularity)
         for key in range(-(-low // self.interval), high // self.interval):
-            counts = self.found.get(key)
+            counts = self.by_bin.get(key)
             if counts is None:
                 continue
             # So much of it is known for sure; the rest is judged by the shares.
@@ -161,9 +161,9 @@ class ResultLateness:
 
     def _sums(self, bins: int) -> tuple[int, Ints]:
         """The first interval, and running sums over intervals of the counts up to each bin."""
-        first, last = min(self.found), max(self.found)
+        first, last = min(self.by_bin), max(self.by_bin)
         table = np.zeros((last - first + 2, bins), np.int64)
-        for key, counts in self.found.items():
+        for key, counts in self.by_bin.items():
             table[key - first + 1, : len(counts)] = counts
         return first, np.cumsum(np.cumsum(table, axis=1), axis=0)
 
@@ -171,5 +171,5 @@ class ResultLateness:
     def intervals(self) -> tuple[LateInterval, ...]:
         """What is known of each interval."""
         return tuple(
-            LateInterval(k, self.made[k], self.found[k].tolist()) for k in sorted(self.found)
+            LateInterval(k, self.made[k], self.by_bin[k].tolist()) for k in sorted(self.by_bin)
         )

@@ -45,7 +45,7 @@ class DebtGroup:
         self._starts = np.cumsum([0, *sizes])
         numbers = np.arange(len(blocks), dtype=np.min_scalar_type(len(blocks)))
         self._owner = np.repeat(numbers, sizes)
-        self._found = np.zeros(len(self._probe), dtype=np.bool_)
+        self._matched = np.zeros(len(self._probe), dtype=np.bool_)
         self._late = any(d.floor > START for d in debts)
 
     def meet(
@@ -87,7 +87,7 @@ class DebtGroup:
             emit(pairs.output)
             if marks is not None:
                 partnered[pairs.other] = True
-            self._found[pairs.own] = True
+            self._matched[pairs.own] = True
             made += np.bincount(self._owner[pairs.own], minlength=len(self._blocks))
             owner = np.searchsorted(ends, pairs.other, side="right")
             worth += np.bincount(owner, minlength=len(others))
@@ -105,6 +105,6 @@ class DebtGroup:
         if marks is None:
             return
         for i, (block, places) in enumerate(zip(self._blocks, self._places)):
-            partnered = self._found[self._starts[i] : self._starts[i + 1]]
+            partnered = self._matched[self._starts[i] : self._starts[i + 1]]
             if partnered.any():
                 marks.add(block, partnered if places is None else places[partnered])
