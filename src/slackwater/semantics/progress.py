@@ -17,7 +17,7 @@ from slackwater.model.plain import plain
 from slackwater.semantics.bounds import END, START, aligned, shift
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.quality.state import QualityState
-from slackwater.semantics.settings import Settings, guard_limit, resolve, resolve_source
+from slackwater.semantics.settings import BoundRule, guard_limit, resolve, resolve_source
 from slackwater.semantics.source_patterns import MAX_PATTERNS, advance_patterns
 from slackwater.semantics.summary import (
     Order,
@@ -31,7 +31,7 @@ from slackwater.semantics.summary import (
 )
 
 __all__ = [
-    "MAX_PARTITIONS", "MAX_PATTERNS", "ColumnState", "PartitionState", "PartitionSummary", "Settings",
+    "MAX_PARTITIONS", "MAX_PATTERNS", "BoundRule", "ColumnState", "PartitionState", "PartitionSummary",
     "SourceState", "SourceSummary", "advance", "guard_limit", "initial_state", "merge",
     "merge_partition", "resolve", "resolve_source",
 ]  # fmt: skip
@@ -171,7 +171,7 @@ def initial_state(source: Source) -> SourceState:
 
 def advance(
     source: Source,
-    settings: Sequence[Settings],
+    settings: Sequence[BoundRule],
     state: SourceState,
     summary: SourceSummary,
     now: int | None,
@@ -244,7 +244,7 @@ def _judged(summary: SourceSummary, column: str) -> QualityState | None:
 
 
 def _advance_partition(
-    s: Settings,
+    s: BoundRule,
     before: PartitionState | None,
     part: PartitionSummary,
     now: int | None,
@@ -297,7 +297,7 @@ def _advance_partition(
 
 def _advance_column(
     source: Source,
-    s: Settings,
+    s: BoundRule,
     column: ColumnState,
     since: int | None,
     now: int | None,
@@ -351,13 +351,13 @@ def _advance_column(
     return replace(column, partitions=merged, bound=bound, holder=holder)
 
 
-def _idle(s: Settings, seen: int | None, now: int | None, backlog: bool) -> bool:
+def _idle(s: BoundRule, seen: int | None, now: int | None, backlog: bool) -> bool:
     if s.idle is None or now is None or seen is None or backlog:
         return False
     return now - seen >= s.idle
 
 
-def _ceil_ticks(s: Settings) -> int:
+def _ceil_ticks(s: BoundRule) -> int:
     return -(-(s.idle or 0) // (s.unit or 1))
 
 

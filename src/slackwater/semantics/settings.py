@@ -30,7 +30,7 @@ GRANULARITY = 10_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class BoundRule:
     """How one time column's bound is found.
 
     ``delay``, ``guard`` and ``lag`` are in the column's ticks, ``idle`` in microseconds of wall time.
@@ -74,7 +74,7 @@ class Settings:
         return greatest_until(now + ahead, self.zone)
 
 
-def resolve(policy: Policy, time: TimeColumn, replay: bool, zone: str = "UTC") -> Settings:
+def resolve(policy: Policy, time: TimeColumn, replay: bool, zone: str = "UTC") -> BoundRule:
     """The settings of a policy on a column; durations that do not fit the column are errors.
 
     The future guard is five minutes unless the policy says otherwise. It is off for replays and for
@@ -113,7 +113,7 @@ def resolve(policy: Policy, time: TimeColumn, replay: bool, zone: str = "UTC") -
         _need_unit(time, "idleAfter")
         idle = parse_duration(policy.idle, what="idleAfter")
     lag = None if policy.lag is None else parse_span(policy.lag, time, what="lagLimit")
-    return Settings(
+    return BoundRule(
         time.name,
         kind,
         time.unit,
@@ -155,7 +155,7 @@ def quality_target(policy: Quality, time: TimeColumn) -> Target:
     )
 
 
-def resolve_source(source: Source) -> tuple[Settings, ...]:
+def resolve_source(source: Source) -> tuple[BoundRule, ...]:
     """The settings of a source, one per progressing column."""
     if len(source.policies) != len(source.times):
         raise AnalysisError(
@@ -210,7 +210,7 @@ def _check_quality(source: Source, policy: Quality) -> None:
         )
 
 
-def guard_limit(settings: Settings, now: int | None) -> int | None:
+def guard_limit(settings: BoundRule, now: int | None) -> int | None:
     """The largest time that may advance a bound, at the clock reading ``now``; None = any."""
     if settings.guard is None or now is None:
         return None

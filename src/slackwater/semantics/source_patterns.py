@@ -10,7 +10,7 @@ from slackwater.model.node import Source
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import is_beyond
 from slackwater.semantics.patterns import Pattern, Patterns, Test, above, crossed, joined
-from slackwater.semantics.settings import Settings, guard_limit
+from slackwater.semantics.settings import BoundRule, guard_limit
 from slackwater.semantics.summary import SourceSummary
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MAX_PATTERNS = 1000
 """More patterns than this, after all that can be merged was merged, are an error: they are in every record."""
 
 
-def linear_limit(pattern: Pattern, s: Settings) -> int | None:
+def linear_limit(pattern: Pattern, s: BoundRule) -> int | None:
     """The bound that a pattern is, on a column whose punctuation it came with; None for other patterns."""
     if not s.patterns or pattern.columns != (s.column,):
         return None
@@ -28,7 +28,7 @@ def linear_limit(pattern: Pattern, s: Settings) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
-def plausible(pattern: Pattern, s: Settings, now: int | None) -> bool:
+def plausible(pattern: Pattern, s: BoundRule, now: int | None) -> bool:
     """Whether a pattern ends no further ahead of the clock than times of the column may lie."""
     test, limit = pattern.test(s.column), guard_limit(s, now)
     if test is None or limit is None or not test.spans:

@@ -10,7 +10,7 @@ from typing import Any
 from slackwater.semantics.patterns import Pattern, Patterns, merged
 from slackwater.semantics.quality.gathered import Gathered
 from slackwater.semantics.quality.gathered import merged as merged_quality
-from slackwater.semantics.settings import Settings
+from slackwater.semantics.settings import BoundRule
 
 Order = tuple[Any, ...]
 """Values of the order columns: how rows arrived."""
@@ -116,7 +116,7 @@ class SourceSummary:
         )
 
 
-def merge(parts: Iterable[SourceSummary], settings: Iterable[Settings] = ()) -> SourceSummary:
+def merge(parts: Iterable[SourceSummary], settings: Iterable[BoundRule] = ()) -> SourceSummary:
     """One summary of several tasks' parts of a batch; neither their order nor nesting matters.
 
     ``settings`` (see `resolve_source`) say how many rows a tail needs; without them tails are joined

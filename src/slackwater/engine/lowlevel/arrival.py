@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slackwater.model.node import Source
 from slackwater.semantics.lateness import Verdicts
 from slackwater.semantics.progress import SourceState
-from slackwater.semantics.settings import Settings
+from slackwater.semantics.settings import BoundRule
 from slackwater.semantics.summary import Chunk, Order, PartitionSummary, SourceSummary
 
 MAX_CHUNKS = 64
@@ -24,7 +24,7 @@ MAX_CHUNKS = 64
 
 def arrival_summaries(
     source: Source,
-    settings: Sequence[Settings],
+    settings: Sequence[BoundRule],
     table: pa.Table,
     data: NDArray[np.bool_],
     codes: NDArray[np.int64],
@@ -56,7 +56,7 @@ def arrival_summaries(
 
 
 def _partition(
-    setting: Settings,
+    setting: BoundRule,
     keys: Sequence[NDArray[Any]],
     rows: NDArray[np.int64],
     ticks: NDArray[np.int64],

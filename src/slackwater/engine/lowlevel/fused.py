@@ -40,7 +40,7 @@ from slackwater.semantics.lateness import (
     usable_sql,
     verdict_sql,
 )
-from slackwater.semantics.settings import Settings, guard_limit, resolve_source
+from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
 PART = ours("_part")
@@ -53,7 +53,7 @@ class Fused:
     source: Source
     path: Path
     operator: Operator
-    settings: tuple[Settings, ...]
+    settings: tuple[BoundRule, ...]
 
     @classmethod
     def of(cls, plan: Plan, path: int) -> Fused:

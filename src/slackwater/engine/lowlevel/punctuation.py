@@ -19,7 +19,7 @@ from slackwater.semantics.column_origin import column_origin
 from slackwater.semantics.pattern_rules import closable, key_columns
 from slackwater.semantics.pattern_text import pattern_of
 from slackwater.semantics.patterns import Pattern, Patterns
-from slackwater.semantics.settings import Settings
+from slackwater.semantics.settings import BoundRule
 from slackwater.semantics.source_patterns import linear_limit, plausible
 from slackwater.semantics.summary import PartitionSummary
 from slackwater.semantics.window_ids import closed_by, windows_missed
@@ -37,7 +37,7 @@ class ReadPunctuation:
     implausible: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def added(
-        self, setting: Settings, summaries: dict[str, PartitionSummary]
+        self, setting: BoundRule, summaries: dict[str, PartitionSummary]
     ) -> dict[str, PartitionSummary]:
         """The summaries of a column with what punctuation says of it."""
         for name, summary in summaries.items():
@@ -51,7 +51,7 @@ class ReadPunctuation:
 class Punctuation:
     """The patterns of one source, in one task."""
 
-    def __init__(self, batch: Batch, source: Source, settings: Sequence[Settings]):
+    def __init__(self, batch: Batch, source: Source, settings: Sequence[BoundRule]):
         self.batch = batch
         self.source = source
         self.settings = [s for s in settings if s.patterns]

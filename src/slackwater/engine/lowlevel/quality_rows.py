@@ -25,7 +25,7 @@ from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.needs import LateSums
 from slackwater.semantics.quality.statistics import Bag, StreamStatistics, merged_bags
 from slackwater.semantics.quality.strict import Feed
-from slackwater.semantics.settings import Settings
+from slackwater.semantics.settings import BoundRule
 from slackwater.semantics.window_ids import closed_by
 
 Mask = NDArray[np.bool_]
@@ -88,7 +88,7 @@ class QualityRows:
             by_column[setting.column] = Gathered(bag, tuple(rows))
         return by_column
 
-    def _known(self, setting: Settings, names: Sequence[str]) -> tuple[int, list[list[int]]]:
+    def _known(self, setting: BoundRule, names: Sequence[str]) -> tuple[int, list[list[int]]]:
         """The width of bins, and by partition the newest times after earlier batches."""
         assert setting.target is not None
         known = self.batch.quality(self.source.name, setting.column)
@@ -100,7 +100,7 @@ class QualityRows:
     def _rows(
         self,
         reader: Reader,
-        setting: Settings,
+        setting: BoundRule,
         chunk: UsableRows,
         ticks: NDArray[np.int64],
         clocks: NDArray[np.int64],
@@ -124,7 +124,7 @@ class QualityRows:
         return GatheredRows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
 
     def _groups(
-        self, reader: Reader, setting: Settings, chunk: UsableRows
+        self, reader: Reader, setting: BoundRule, chunk: UsableRows
     ) -> dict[int, tuple[Moments, ...]]:
         """Moments of a sample of groups, where the error is that of each."""
         if setting.target is None or setting.target.per != "group" or not reader.keys:

@@ -37,7 +37,7 @@ from slackwater.semantics.lateness import (
     usable_times,
 )
 from slackwater.semantics.local_time import instant_of
-from slackwater.semantics.settings import Settings, guard_limit, resolve_source
+from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
 from slackwater.semantics.window_chains import window_readers
 from slackwater.semantics.window_ids import closed_by, windows_missed
@@ -121,7 +121,7 @@ class SourceTask:
                 mask &= pc.is_null(table[setting.punctuation]).to_numpy(zero_copy_only=False)
         return mask
 
-    def _judge(self, table: pa.Table, time: TimeColumn, setting: Settings) -> Verdicts:
+    def _judge(self, table: pa.Table, time: TimeColumn, setting: BoundRule) -> Verdicts:
         ticks, null = ticks_of(table[time.name])
         return judge_column(
             ticks,
@@ -206,7 +206,7 @@ class SourceTask:
         data: Mask,
         codes: NDArray[np.int64],
         names: list[str],
-        setting: Settings,
+        setting: BoundRule,
         verdict: Verdicts,
     ) -> dict[str, PartitionSummary]:
         usable = data & verdict.plausible

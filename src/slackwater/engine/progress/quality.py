@@ -27,7 +27,7 @@ from slackwater.semantics.quality.state import Arrived, QualityState
 from slackwater.semantics.quality.statistics import next_edges
 from slackwater.semantics.quality.target import Consumer
 from slackwater.semantics.quality.threshold import Asked
-from slackwater.semantics.settings import Settings, resolve_source
+from slackwater.semantics.settings import BoundRule, resolve_source
 from slackwater.semantics.window_ids import closed_by
 
 QUANTILES = ("percentile", "percentile_disc", "percentile_approx")
@@ -44,7 +44,7 @@ class Reader:
     keys: tuple[str, ...] = ()
 
 
-def quality_settings(source: Source) -> tuple[Settings, ...]:
+def quality_settings(source: Source) -> tuple[BoundRule, ...]:
     """The settings of a source's columns that have a quality target; that of a recall is set by `quality_joins`."""
     return tuple(s for s in resolve_source(source) if s.target is not None)
 
@@ -139,7 +139,7 @@ def check(plan: Plan) -> None:
 
 
 def adaptation(
-    plan: Plan, source: Source, setting: Settings, known: QualityState | None
+    plan: Plan, source: Source, setting: BoundRule, known: QualityState | None
 ) -> Adaptation:
     """The adaptation of a column as a batch finds it; ``known`` is its part of the source's state."""
     assert setting.target is not None

@@ -37,7 +37,7 @@ from slackwater.semantics.quality.recall_lateness import LateInterval, ResultLat
 from slackwater.semantics.quality.recall_state import RecallState
 from slackwater.semantics.quality.state import Arrived, QualityState
 from slackwater.semantics.quality.statistics import StreamStatistics, relative_sync
-from slackwater.semantics.settings import Settings, resolve_source
+from slackwater.semantics.settings import BoundRule, resolve_source
 
 INTERVALS = 60
 """Parts of the period by which results are counted."""
@@ -48,7 +48,7 @@ class JoinTarget:
     """A join with a target, and the streams below it; ``measured``: by the lateness of its own results."""
 
     operator: Operator
-    streams: tuple[tuple[Source, Settings], ...]
+    streams: tuple[tuple[Source, BoundRule], ...]
     emit: Emit
     measured: bool
 
@@ -71,7 +71,7 @@ class JoinTarget:
         )
 
 
-def recall_settings(source: Source) -> tuple[Settings, ...]:
+def recall_settings(source: Source) -> tuple[BoundRule, ...]:
     """The settings of a source's columns that have a recall target."""
     if not any(isinstance(p, Quality) and p.recall is not None for p in source.policies):
         return ()
@@ -207,7 +207,7 @@ class LateResults:
 
 
 def _known(
-    states: Mapping[str, SourceState], source: Source, setting: Settings
+    states: Mapping[str, SourceState], source: Source, setting: BoundRule
 ) -> QualityState | None:
     state = states.get(source.name)
     return None if state is None else state.quality.get(setting.column)
@@ -227,7 +227,7 @@ def _slowest(plan: Plan, target: JoinTarget, states: Mapping[str, SourceState]) 
     return min(clocks)
 
 
-def _shift(plan: Plan, target: JoinTarget, source: Source, setting: Settings) -> int:
+def _shift(plan: Plan, target: JoinTarget, source: Source, setting: BoundRule) -> int:
     """By how much the join's times of a stream are later than the stream's own."""
     paths = [p for p in plan.paths_from(source.name) if p.consumer == target.operator.id]
     return next((p.shift for p in paths if p.time == setting.column), 0)

@@ -25,7 +25,7 @@ from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.pattern_rules import closing, plain_column
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, guard_limit
-from slackwater.semantics.settings import Settings
+from slackwater.semantics.settings import BoundRule
 from slackwater.semantics.window_chains import window_readers
 from slackwater.semantics.window_ids import wid_range
 from slackwater.semantics.windows import missed
@@ -40,7 +40,7 @@ class LateJudge:
 
     outputs: Mapping[str, Node]
     nodes: Sequence[Node]
-    settings: Mapping[str, Sequence[Settings]]
+    settings: Mapping[str, Sequence[BoundRule]]
     states: dict[str, SourceState]
     before: Sequence[Mapping[str, int]]
     said: Sequence[Patterns]
@@ -96,7 +96,7 @@ class LateJudge:
         return total
 
 
-def _instant(s: Settings, bound: int) -> int:
+def _instant(s: BoundRule, bound: int) -> int:
     return bound if s.zone is None else instant_of(bound, s.zone)
 
 

@@ -11,8 +11,8 @@ from slackwater.semantics.lateness import Verdict, is_beyond, judge
 from slackwater.semantics.pattern_text import pattern_of
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import (
+    BoundRule,
     PartitionSummary,
-    Settings,
     SourceState,
     SourceSummary,
     guard_limit,
@@ -23,7 +23,7 @@ from slackwater.semantics.summary import Order, cut_tail, greatest
 Row = Mapping[str, Any]
 
 
-def is_punctuation(row: Row, settings: Sequence[Settings]) -> bool:
+def is_punctuation(row: Row, settings: Sequence[BoundRule]) -> bool:
     """Whether a row is punctuation and not data."""
     return any(
         s.punctuation and not s.data and row.get(s.punctuation) is not None for s in settings
@@ -32,7 +32,7 @@ def is_punctuation(row: Row, settings: Sequence[Settings]) -> bool:
 
 def summarize(
     source: Source,
-    settings: Sequence[Settings],
+    settings: Sequence[BoundRule],
     state: SourceState,
     rows: Sequence[Row],
     now: int | None,
@@ -66,10 +66,10 @@ def summarize(
 
 def _patterns(
     source: Source,
-    settings: Sequence[Settings],
+    settings: Sequence[BoundRule],
     rows: Sequence[Row],
     now: int | None,
-    on: Settings | None = None,
+    on: BoundRule | None = None,
 ) -> tuple[Patterns, list[int], int]:
     """Patterns that are more than bounds; the bounds on column ``on``, and how many were implausible."""
     types = {f.name: f.type for f in source.schema}
@@ -94,7 +94,7 @@ def _patterns(
     return tuple(found), bounds, implausible
 
 
-def judged(state: SourceState, s: Settings, row: Row, now: int | None) -> Verdict:
+def judged(state: SourceState, s: BoundRule, row: Row, now: int | None) -> Verdict:
     """The verdict on a row, on the column of ``s``."""
     tests = [p.test(s.column) for p in state.patterns if p.matches(row)]
     ends = [t.limit if t is not None and isinstance(t.limit, int) else None for t in tests]
@@ -104,8 +104,8 @@ def judged(state: SourceState, s: Settings, row: Row, now: int | None) -> Verdic
 
 def _partition(
     source: Source,
-    all_settings: Sequence[Settings],
-    s: Settings,
+    all_settings: Sequence[BoundRule],
+    s: BoundRule,
     rows: list[Row],
     now: int | None,
 ) -> PartitionSummary:

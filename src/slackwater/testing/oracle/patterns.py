@@ -16,7 +16,7 @@ from slackwater.model.time import TimeColumn, parse_instant
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.columns import ungrouped
 from slackwater.testing.oracle.operators.registry import OPERATORS
-from slackwater.testing.oracle.progress import Arrival, History
+from slackwater.testing.oracle.progress import ArrivedRow, History
 
 Row = Mapping[str, Any]
 Bounds = Callable[[Node, int], Mapping[str, int]]
@@ -87,7 +87,7 @@ def patterns(history: History, steps: int) -> list[tuple[str, Row]]:
     ]
 
 
-def _plausible(history: History, column: str, a: Arrival) -> bool:
+def _plausible(history: History, column: str, a: ArrivedRow) -> bool:
     for time, policy in zip(history.source.times, history.source.policies, strict=True):
         if isinstance(policy, Punctuated) and policy.column == column:
             limit = history.limit(time, policy, a.step)

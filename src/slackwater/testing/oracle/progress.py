@@ -27,7 +27,7 @@ from slackwater.testing.oracle.local import greatest_shown, least_shown
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ArrivedRow:
     """A row, the step it came in, and whether it is only punctuation."""
 
     row: Mapping[str, Any]
@@ -40,7 +40,7 @@ class History:
     """All that ever came from a source, and the clock at each step."""
 
     source: Source
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: list[ArrivedRow] = field(default_factory=list)
     clock: list[int | None] = field(default_factory=list)
     backlog: list[bool] = field(default_factory=list)
     ended: bool = False
@@ -50,7 +50,7 @@ class History:
         step = len(self.clock)
         self.clock.append(now)
         self.ended = self.ended or ended
-        self.arrivals += [Arrival(row, step, self.is_punctuation(row)) for row in rows]
+        self.arrivals += [ArrivedRow(row, step, self.is_punctuation(row)) for row in rows]
 
     def is_punctuation(self, row: Mapping[str, Any]) -> bool:
         """Whether a row is punctuation and not data."""
@@ -112,7 +112,7 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
         delay = parse_span(policy.delay, time, what="delay", positive=False)
         return max(before, _stepped(_reach(history, time, now, delay), time, policy) or 0)
     wait = None if policy.idle is None else parse_duration(policy.idle)
-    spoke: dict[str, list[Arrival]] = {}
+    spoke: dict[str, list[ArrivedRow]] = {}
     for a in history.arrivals:
         spoke.setdefault(history.partition(a.row), []).append(a)
     names: list[str | None] = list(spoke)
@@ -161,7 +161,7 @@ def _reach(h: History, time: TimeColumn, now: int, behind: int) -> int:
     return now // time.unit - behind
 
 
-def _own_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]) -> int:
+def _own_bound(h: History, time: TimeColumn, policy: Policy, rows: list[ArrivedRow]) -> int:
     """The best bound that a partition's policy ever gave, up to now."""
     best = START
     for step in range(len(h.clock)):
@@ -183,7 +183,9 @@ def _stepped(v: int | None, time: TimeColumn, policy: Policy) -> int | None:
     )
 
 
-def _policy_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]) -> int | None:
+def _policy_bound(
+    h: History, time: TimeColumn, policy: Policy, rows: list[ArrivedRow]
+) -> int | None:
     """What the policy says of exactly these arrivals."""
     if isinstance(policy, BoundedLatency):
         return None
@@ -206,7 +208,7 @@ def _policy_bound(h: History, time: TimeColumn, policy: Policy, rows: list[Arriv
     return newest - _own_delay(h, time, policy, rows)
 
 
-def _own_delay(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]) -> int:
+def _own_delay(h: History, time: TimeColumn, policy: Policy, rows: list[ArrivedRow]) -> int:
     """How far a policy stays behind the newest time."""
     if isinstance(policy, BoundedDelay):
         return parse_span(policy.delay, time, what="delay", positive=False)
@@ -215,7 +217,7 @@ def _own_delay(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]
     times = _times(h, time, policy, rows)
     order = h.source.order
 
-    def came_before(a: Arrival, b: Arrival) -> bool:
+    def came_before(a: ArrivedRow, b: ArrivedRow) -> bool:
         if a.step != b.step:
             return a.step < b.step
         # Inside a batch only the order column tells.
@@ -225,8 +227,8 @@ def _own_delay(h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]
 
 
 def _times(
-    h: History, time: TimeColumn, policy: Policy, rows: list[Arrival]
-) -> list[tuple[Arrival, int]]:
+    h: History, time: TimeColumn, policy: Policy, rows: list[ArrivedRow]
+) -> list[tuple[ArrivedRow, int]]:
     """The data rows with a plausible time."""
     return [
         (a, t)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slackwater.model.node import Node
 from slackwater.semantics.limits import START
 from slackwater.testing.oracle.join_node import JoinNode
-from slackwater.testing.oracle.progress import Arrival, History
+from slackwater.testing.oracle.progress import ArrivedRow, History
 from slackwater.testing.oracle.types import Item, Row
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Run:
     bounds: dict[int, list[dict[str, int]]]
     joins: dict[int, JoinNode]
     exclusions: Exclusions
-    judged: dict[str, list[tuple[Arrival, Reasons]]]
+    judged: dict[str, list[tuple[ArrivedRow, Reasons]]]
     late_rows: dict[str, list[Row]]
     late: dict[str, dict[str, int]]
     dropped: int
