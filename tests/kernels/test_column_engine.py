@@ -27,6 +27,9 @@ def test_one_connection_per_process_with_limits():
     assert not setting(con, "preserve_insertion_order")
     assert not setting(con, "autoinstall_known_extensions")
     assert not setting(con, "autoload_known_extensions")
+    assert setting(connect(), "memory_limit").startswith(
+        "244"
+    )  # whoever says nothing changes nothing
     assert setting(connect("512MB"), "memory_limit").startswith("488")
 
 
@@ -62,6 +65,50 @@ def test_tables_are_forgotten_even_after_an_error():
         sql_to_arrow(con, "SELECT nosuch FROM gone", {"gone": table})
     with pytest.raises(Exception, match="gone"):
         sql_to_arrow(con, "SELECT * FROM gone", {})
+
+
+def test_a_statement_that_runs_again_sees_the_tables_of_now():
+    def total(*values: object, type: pa.DataType = pa.int64()) -> list[dict[str, object]]:  # noqa: B008
+        table = pa.table({"x": pa.array(values, type)})
+        sql = "SELECT max(x) AS m, count(*) AS n FROM again"
+        return sql_to_arrow(connect(), sql, {"again": table}).to_pylist()
+
+    for _ in range(2):
+        assert total() == [{"m": None, "n": 0}]
+        assert total(1, 3) == [{"m": 3, "n": 2}]
+        assert total(5) == [{"m": 5, "n": 1}]
+        assert total("a", "b", type=pa.string()) == [{"m": "b", "n": 2}]
+
+
+def test_over_no_rows_an_answer_has_the_types_of_its_columns():
+    for _ in range(2):
+        for type in (pa.int32(), pa.string(), pa.timestamp("us", "UTC")):
+            empty = pa.schema([("x", type)]).empty_table()
+            got = sql_to_arrow(connect(), "SELECT x FROM empty_one", {"empty_one": empty})
+            assert got.schema.types == [type] and got.num_rows == 0
+
+
+def test_a_statement_that_failed_may_run_again():
+    def halves(*values: str) -> list[object]:
+        sql, table = "SELECT CAST(x AS INT) AS y FROM texts", pa.table({"x": list(values)})
+        return sql_to_arrow(connect(), sql, {"texts": table})["y"].to_pylist()
+
+    assert halves("1") == [1]
+    with pytest.raises(Exception, match="no number"):
+        halves("no number")
+    assert halves("2") == [2]
+
+
+def test_few_statements_are_kept_and_no_table():
+    before = pa.total_allocated_bytes()
+    for number in range(2 * column_engine.KEPT):
+        for rows in (10_000, 0):
+            table = pa.table({"x": pa.array(range(rows), pa.int64())})
+            sql_to_arrow(connect(), f"SELECT x + {number} AS y FROM many", {"many": table})
+    del table
+    kept = column_engine._local
+    assert len(kept.relations) == len(kept.answers) == column_engine.KEPT
+    assert pa.total_allocated_bytes() - before < 1 << 20
 
 
 def test_python_variables_are_not_tables():

@@ -7,9 +7,10 @@ import os
 import shutil
 import tempfile
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -26,9 +27,15 @@ _roots: dict[int, duckdb.DuckDBPyConnection] = {}
 _local = threading.local()
 _spill: str | None = None
 
+KEPT = 256
+"""Statements and answers that a connection remembers, the latest."""
 
-def connect(memory: str = "512MB") -> duckdb.DuckDBPyConnection:
-    """The process's connection: one thread, ``memory`` at most.
+Shape: TypeAlias = "tuple[str, tuple[tuple[str, pa.Schema], ...]]"
+"""A statement and the columns of the tables that it reads, by name."""
+
+
+def connect(memory: str | None = None) -> duckdb.DuckDBPyConnection:
+    """The process's connection: one thread, ``memory`` at most; by default what it was last, 512 MB at first.
 
     It spills to a folder for the owner alone: among the files of the task's executor, or a temporary one.
 
@@ -51,19 +58,37 @@ def connect(memory: str = "512MB") -> duckdb.DuckDBPyConnection:
                     "autoload_known_extensions": False,
                 },
             )
-    con: duckdb.DuckDBPyConnection | None = getattr(_local, "con", None)
-    if con is not None and _local.of == (pid, memory):
-        return con
-    if con is None or _local.of[0] != pid:
+    if getattr(_local, "pid", None) != pid:
         con = root.cursor()
-    con.execute(f"SET memory_limit = {literal(memory)}")
-    con.execute("SET preserve_insertion_order = false")
-    con.execute("SET enable_progress_bar = false")
-    # A name in a statement is a registered table, never a Python variable that happens to exist.
-    con.execute("SET python_enable_replacements = false")
-    con.execute("SET TimeZone = 'UTC'")
-    _local.con, _local.of = con, (pid, memory)
-    return con
+        con.execute("SET preserve_insertion_order = false")
+        con.execute("SET enable_progress_bar = false")
+        # A name in a statement is a registered table, never a Python variable that happens to exist.
+        con.execute("SET python_enable_replacements = false")
+        con.execute("SET TimeZone = 'UTC'")
+        _local.con, _local.pid, _local.memory = con, pid, None
+        _local.relations, _local.answers = _Latest(), _Latest()
+    own: duckdb.DuckDBPyConnection = _local.con
+    memory = memory or _local.memory or "512MB"
+    if memory != _local.memory:
+        own.execute(f"SET memory_limit = {literal(memory)}")
+        _local.memory = memory
+    return own
+
+
+class _Latest(OrderedDict[Shape, Any]):
+    """What was used last, by shape."""
+
+    def used(self, shape: Shape) -> Any:
+        """What is kept, if anything; it is the latest from now on."""
+        if shape not in self:
+            return None
+        self.move_to_end(shape)
+        return self[shape]
+
+    def keep(self, shape: Shape, value: Any) -> None:
+        self[shape] = value
+        if len(self) > KEPT:
+            self.popitem(last=False)
 
 
 def _spill_folder() -> str:
@@ -113,12 +138,39 @@ def sql_to_arrow(
     """Run one SELECT over ``tables`` (by name) and return plain Arrow types.
 
     Plain: no string views, no dictionaries, HUGEINT as decimal(38,0), times in UTC.
+
+    A batch runs the same statements as the one before it. A relation is lazy, so one that is kept is run without being
+    parsed and bound once more; over tables without rows, the answer is the one of the last time.
     """
+    if con is not getattr(_local, "con", None) or not tables:
+        return _answer(con, sql, tables)  # what a file holds is not known from the statement
+    shape = (sql, tuple((name, table.schema) for name, table in tables.items()))
+    if any(table.num_rows for table in tables.values()):
+        return _answer(con, sql, tables, shape)
+    answer: pa.Table | None = _local.answers.used(shape)
+    if answer is None:
+        answer = _answer(con, sql, tables, shape)
+        _local.answers.keep(shape, answer)
+    return answer
+
+
+def _answer(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    tables: Mapping[str, pa.Table],
+    shape: Shape | None = None,
+) -> pa.Table:
+    """Run a statement; one with a ``shape`` is kept for the next time."""
     for name, table in tables.items():
         con.register(name, table)
     try:
         with _spilling(con):
-            result: pa.Table = con.sql(sql).to_arrow_table()
+            relation = None if shape is None else _local.relations.used(shape)
+            if relation is None:
+                relation = con.sql(sql)
+                if shape is not None:
+                    _local.relations.keep(shape, relation)
+            result: pa.Table = relation.to_arrow_table()
     finally:
         for name in tables:
             con.unregister(name)

@@ -5,7 +5,6 @@ kept out of the operators that progress on it (``_out:t``). Times are integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -78,15 +77,7 @@ def _ticks(time: TimeColumn) -> str:
 
 def query(sql: str, table: pa.Table) -> pa.Table:
     """What a query over ``t`` gives."""
-    if not table.num_rows:
-        return _over_nothing(sql, table.schema)
     return sql_to_arrow(connect(), sql, {"t": table})
-
-
-@lru_cache(maxsize=1024)
-def _over_nothing(sql: str, schema: pa.Schema) -> pa.Table:
-    """Kept, since three of four queries of short streams are over no rows, and a query costs milliseconds."""
-    return sql_to_arrow(connect(), sql, {"t": schema.empty_table()})
 
 
 def cast(e: Expr) -> str:
