@@ -22,7 +22,7 @@ from slackwater.engine.store.manifest import OutputFile
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.testing.clock import ManualClock
-from slackwater.testing.local.host import Files, LocalHost
+from slackwater.testing.local.host import Files, LocalHost, small_parquet
 from tests.conftest import check_progress
 
 
@@ -30,7 +30,7 @@ class _Rows(Sink):
     """Keeps what was published."""
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
-        tables = [pq.read_table(self.staged / f.name) for f in files if f.name]
+        tables = [small_parquet(self.staged / f.name) for f in files if f.name]
         self.found.setdefault(batch, [r for t in tables for r in t.to_pylist()])
 
     found: dict[int, list[dict[str, Any]]]

@@ -35,7 +35,7 @@ from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
 from slackwater.sinks.others import MemorySink
 from slackwater.testing.clock import ManualClock
-from slackwater.testing.local.host import LocalHost
+from slackwater.testing.local.host import LocalHost, small_parquet
 
 
 class LogHost(SparkHost):
@@ -153,7 +153,7 @@ class Place:
                 repr(row)
                 for path in self.published()
                 if path.parts[1 if path.parts[0] == "sink" else 3] == o.name
-                for row in pq.ParquetFile(self.root / path).read().to_pylist()
+                for row in small_parquet(self.root / path).to_pylist()
             )
             for o in self.plan.outputs
         }

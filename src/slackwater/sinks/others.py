@@ -152,7 +152,7 @@ class TableSink(Sink):
 
     def publish(self, batch: int, files: Sequence[OutputFile]) -> None:
         paths = [self.staged / f.name for f in files if f.name]
-        tables = [pq.read_table(pa.BufferReader(self.storage.read(p))) for p in paths]
+        tables = [pq.ParquetFile(pa.BufferReader(self.storage.read(p))).read() for p in paths]
         schema = arrow_schema(self.fields)
         tables = [t.select(schema.names).cast(schema) for t in tables]
         self.function(pa.concat_tables(tables) if tables else schema.empty_table(), batch)

@@ -30,7 +30,7 @@ from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.reports import Progress, TaskReport, progress_of
-from slackwater.engine.plan.placing import decisions
+from slackwater.engine.plan.placing import decisions, stores
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.quality import adapted
 from slackwater.engine.progress.recall import recall_adapted
@@ -149,11 +149,13 @@ class Loop:
         failpoints.hit("intent.after")
         planned = monotonic()
         # Where rows should wait next is worked out while the job runs.
-        decided = self._planner.submit(decisions, self.query.plan, base)
+        waits = bool(stores(self.query.plan))
+        decided = self._planner.submit(decisions, self.query.plan, base) if waits else None
         reports = self.query.host.run_job(frame, batch, self.query.inputs, splits, has_rows)
         failpoints.hit("job.after")
         finished = monotonic()
-        result = self._manifest(intent, batch, base, reports, decided.result())
+        places = decided.result() if decided is not None else {}
+        result = self._manifest(intent, batch, base, reports, places)
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, reports, times)
         self._sync()

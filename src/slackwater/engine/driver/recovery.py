@@ -17,6 +17,8 @@ from slackwater.engine.store.files import damaged, file_checksum
 from slackwater.engine.store.manifest import Manifest, Run
 
 READERS = 4
+FEW_BYTES = 1 << 20
+"""State that one thread has read before several have started."""
 
 
 def recovered(checkpoint: Checkpoint, host: Host) -> Manifest | None:
@@ -39,6 +41,10 @@ def check_state(checkpoint: Checkpoint, last: Manifest) -> None:
     """
     runs = {r.name: r for groups in last.runs.values() for g in groups for r in g}
     runs.update({r.name: r for tables in last.tables.values() for r in tables})
+    if sum(run.bytes for run in runs.values()) <= FEW_BYTES:
+        for run in runs.values():
+            _check_run(checkpoint, last, run)
+        return
     with ThreadPoolExecutor(READERS, "slackwater-checking") as pool:
         for _ in pool.map(lambda run: _check_run(checkpoint, last, run), runs.values()):
             pass

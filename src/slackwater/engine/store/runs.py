@@ -84,7 +84,9 @@ def read_runs(
     tables = [read_run(folder, r, buckets, schema) for r in runs]
     # A run may have columns that no operator needs any more: of an aggregate that shared it and is gone.
     tables = [t if len(t.column_names) == len(schema) else t.select(schema.names) for t in tables]
-    return pa.concat_tables([schema.empty_table(), *tables])
+    # Runs must have these columns; a table without rows, which has them, is a chunk more in every column.
+    known = bool(tables) and tables[0].schema.equals(schema)
+    return pa.concat_tables(tables if known else [schema.empty_table(), *tables])
 
 
 def _named(table: pa.Table, run: Run, schema: pa.Schema) -> pa.Table:

@@ -281,6 +281,8 @@ def step(
     first, end = clamp(panes.first_pane(closed + 1)), clamp(panes.end_pane(close_to))
     wanted = [t.filter(pa.array(_between(ints(t, "_pane"), first, end))) for t in (new, state)]
     table, key = merged(spec, wanted)
+    if table.num_rows == 0:
+        return AggregateStep(output_schema(spec).empty_table(), keep, dropped)
     frame = assemble.frame(key, ints(table, "_pane"), panes, closed, close_to)
     fresh = _between(ints(table, "_pane"), clamp(panes.end_pane(closed)), end)
     return AggregateStep(finished(spec, table, frame), keep, dropped, int(np.count_nonzero(fresh)))
@@ -344,9 +346,11 @@ def _without(schema: pa.Schema, *names: str) -> pa.Schema:
 
 def merged(spec: AggregateSpec, tables: Sequence[pa.Table]) -> tuple[pa.Table, Ints]:
     """Tables of partials as one, sorted, each (keys, pane) once; and codes of its keys, which rise."""
-    table = pa.concat_tables([partials_schema(spec).empty_table(), *_conform(spec, tables)])
+    table = _together(spec, tables)
     names = spec.group_names
     n = table.num_rows
+    if n == 0:
+        return table, np.empty(0, np.int64)
     key = group_codes([table.column(c) for c in names], n).codes
     pane = ints(table, "_pane")
     codes = group_codes([key, pane], n)
@@ -364,9 +368,15 @@ def merged(spec: AggregateSpec, tables: Sequence[pa.Table]) -> tuple[pa.Table, I
     return pa.table(columns, schema=partials_schema(spec)), key[order][starts]
 
 
-def _conform(spec: AggregateSpec, tables: Sequence[pa.Table]) -> list[pa.Table]:
+def _together(spec: AggregateSpec, tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of all tables; a table without rows would be a chunk more in every column."""
     schema = partials_schema(spec)
-    return [t if t.schema.equals(schema) else t.select(schema.names).cast(schema) for t in tables]
+    some = [t for t in tables if t.num_rows]
+    if not some:
+        return schema.empty_table()
+    return pa.concat_tables(
+        [t if t.schema.equals(schema) else t.select(schema.names).cast(schema) for t in some]
+    )
 
 
 def _between(values: Ints, first: int, end: int) -> npt.NDArray[np.bool_]:

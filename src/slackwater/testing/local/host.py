@@ -132,7 +132,7 @@ def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[M
     parts = []
     for index, columns in held.items():
         for name in files.get(index, ()):
-            table = pq.ParquetFile(name).read().cast(schemas[index])
+            table = small_parquet(name).cast(schemas[index])
             there = dict(zip(columns, table.columns, strict=True))
             made = {SOURCE: pa.array([index] * table.num_rows, pa.int32())}
             for column, type in types.items():
@@ -141,6 +141,11 @@ def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[M
     if any(batch.plan.readings[i].in_one_task for i in held):
         parts = [[b for part in parts for b in part]]
     return [m for part in parts for m in _messages(row_task(batch, described)(iter(part)))]
+
+
+def small_parquet(path: str | Path) -> pa.Table:
+    """A Parquet file of a few rows: other threads and reading ahead would cost more than they bring."""
+    return pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
 
 
 def _messages(batches: Iterable[pa.RecordBatch]) -> list[Message]:
