@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.store import failpoints
+from slackwater.model.node import Join
 from slackwater.semantics.bounds import topological
 from slackwater.testing.executors.local import START_POINTS, local_executor
 from slackwater.testing.executors.spark import CRASH_POINTS
@@ -21,25 +22,42 @@ from slackwater.testing.transcripts.windows import FORMS
 from tests.conftest import check_progress
 from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, SPLITS, path_of
 
+BOTH = ("custom_shifts", "join_memory", "join_pair_windows", "mini_by_tuple", "mini_session")
+"""Transcripts that fail in both ways of reading: the others of their kind, if any, are all read in the same way."""
+
 PLANS = ("auto", "panes", "wids", "buffered", "adaptive")
 GROUPS = ((1, 2), (2, 3, 1), (5, 1))
 ALWAYS = {*START_POINTS, *CRASH_POINTS}
 """Failpoints that every start or every batch comes to; whether it comes to the others depends on the query."""
 
 
-@pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
+def by_splits(stem: str, other: bool) -> bool:
+    """Whether tasks read the input of a transcript; it goes round over the files. ``other``: the other way."""
+    return (FILES.index(path_of(stem)) % 2 == 1) != other
+
+
 @pytest.mark.parametrize("path", PARAMS)
-def test_every_failpoint(path: Path, splits: bool) -> None:
+def test_every_failpoint(path: Path) -> None:
     """A run that fails at every point that it comes to, some fifteen times, each time with other numbers of groups.
 
-    Where failures begin, the plan of windows and the numbers of groups go round over the files.
+    Rows or splits, where failures begin, the plan of windows and the numbers of groups go round over the files.
     """
+    fail(path, FILES.index(path), other=False)
+
+
+@pytest.mark.parametrize("stem", BOTH)
+def test_every_failpoint_in_the_other_way(stem: str) -> None:
+    path = path_of(stem)
+    fail(path, FILES.index(path) + 1, other=True)
+
+
+def fail(path: Path, turn: int, *, other: bool) -> None:
     reached: set[str] = set()
-    transcript, turn = load(path), 2 * FILES.index(path) + splits
+    transcript = load(path)
     executor = local_executor(
-        splits=splits,
+        splits=by_splits(path.stem, other),
         groups=GROUPS[turn % len(GROUPS)],
-        plan=PLANS[turn // 2 % len(PLANS)],
+        plan=PLANS[turn % len(PLANS)],
         crash=tuple(failpoints.POINTS),
         crash_from=0 if turn // 3 % 2 else None,
         reached=reached,
@@ -51,14 +69,22 @@ def test_every_failpoint(path: Path, splits: bool) -> None:
     assert stops or reached >= ALWAYS
 
 
-# --- what is left for Spark --------------------------------------------------------------------------
-
-
 def kinds(stems: Iterable[str]) -> set[str]:
-    """The operators and the types of windows in these transcripts."""
+    """The operators and the types of windows in these transcripts; a join in bounded memory is an operator of its own."""
     nodes = topological([o.node for s in stems for o in load(path_of(s)).outputs.values()])
     windows = [w for n in nodes if (w := getattr(n, "window", None)) is not None]
-    return {type(x).__name__ for x in (*nodes, *windows)}
+    bounded = {"bounded Join" for n in nodes if isinstance(n, Join) and n.memory is not None}
+    return {type(x).__name__ for x in (*nodes, *windows)} | bounded
+
+
+def test_every_operator_and_type_of_window_fails_by_rows_and_by_splits() -> None:
+    ways = [(f.stem, False) for f in FILES] + [(stem, True) for stem in BOTH]
+    for splits in (False, True):
+        fails = kinds(stem for stem, other in ways if by_splits(stem, other) == splits)
+        assert kinds(f.stem for f in FILES) - fails == set()
+
+
+# --- what is left for Spark --------------------------------------------------------------------------
 
 
 def test_every_operator_and_type_of_window_has_a_transcript_that_spark_reads_by_splits() -> None:

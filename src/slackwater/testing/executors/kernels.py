@@ -50,7 +50,14 @@ from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import advance, initial_state, resolve_source
 from slackwater.semantics.window_ids import last_complete
-from slackwater.semantics.windows import TimePlan, extents, keeps_rows, needs_rows, plan_of
+from slackwater.semantics.windows import (
+    TimePlan,
+    WindowPlan,
+    extents,
+    keeps_rows,
+    needs_rows,
+    plan_of,
+)
 from slackwater.testing.executors.kernel_join import KernelJoin, frontier_at, holds_now
 from slackwater.testing.executors.kernel_late import LateJudge
 from slackwater.testing.executors.kernel_tables import (
@@ -75,11 +82,23 @@ Row = dict[str, Any]
 Plan = TimePlan
 
 
+def distinct(transcript: Transcript, plans: Sequence[Plan]) -> list[Plan]:
+    """Those of the plans by which the aggregates of a transcript are computed in different ways, the first of each."""
+    first: dict[tuple[WindowPlan, ...], Plan] = {}
+    for plan in plans:
+        first.setdefault(_machine(transcript, plan).ways, plan)
+    return list(first.values())
+
+
+def _machine(transcript: Transcript, plan: Plan) -> KernelMachine:
+    return KernelMachine({n: o.node for n, o in transcript.outputs.items()}, plan)
+
+
 def kernels(plan: Plan) -> Callable[[Transcript], list[Observed]]:
     """The executor that runs aggregates by the given plan."""
 
     def execute(transcript: Transcript) -> list[Observed]:
-        machine = KernelMachine({n: o.node for n, o in transcript.outputs.items()}, plan)
+        machine = _machine(transcript, plan)
         seen: list[Observed] = []
         for step in transcript.batches:
             try:
@@ -119,6 +138,17 @@ class KernelMachine(LateJudge):
                 raise AnalysisError(
                     "NOT_IN_KERNELS", "emit_empty is not the kernels' work", hint="use the oracle"
                 )
+
+    @property
+    def ways(self) -> tuple[WindowPlan, ...]:
+        """How each aggregate is computed."""
+        return tuple(self._way(n) for n in self.nodes if isinstance(n, Aggregate))
+
+    def _way(self, node: Aggregate) -> WindowPlan:
+        """How an aggregate is computed: time windows keep rows for groups by keys, and only where all groups close at once."""
+        alone = isinstance(node.window, TimeWindow) and not node.keys
+        as_panes = keeps_rows(self.plan) and (self.groupwise or alone)
+        return plan_of(node.window, "panes" if as_panes else self.plan)
 
     def step(
         self, rows: Mapping[str, Sequence[Row]], now: int | None, end: frozenset[str]
@@ -212,13 +242,11 @@ class KernelMachine(LateJudge):
         """The results of an aggregate whose input is node number ``child``, between two bounds of that input."""
         keys = tuple(Field(k.name, plain(k.expr.type)) for k in node.keys)
         primitives = tuple(replace(p, type=plain(p.type)) for p in node.primitives)
-        by_program = not isinstance(node.window, TimeWindow) or self.groupwise
-        if by_program or (keeps_rows(self.plan) and keys):
+        way = self._way(node)
+        if not isinstance(node.window, TimeWindow) or self.groupwise or keeps_rows(way):
             more = (self.said[child], self.says[child], self._frontiers(node, after))
             return self._by_program(node, keys, primitives, table, (old, new, *more))
-        assert isinstance(node.window, TimeWindow)
-        plan = "panes" if keeps_rows(self.plan) else self.plan
-        spec = AggregateSpec(keys, node.window, primitives, plan, True)
+        spec = AggregateSpec(keys, node.window, primitives, way, True)
         sql = aggregate.partial_select(
             spec, [str(k.expr.duck) for k in node.keys], ticks_of(node.child, node.window.on), "t"
         )
@@ -246,7 +274,7 @@ class KernelMachine(LateJudge):
             keys,
             w,
             primitives,
-            plan_of(w, "panes" if self.groupwise and keeps_rows(self.plan) else self.plan),
+            self._way(node),
             True,
             extra,
         )
