@@ -135,13 +135,14 @@ def run_whole(
     plan: Plan,
     batches: Iterable[Sequence[pa.Table]],
     restarts: Mapping[int, Mapping[str, Any]] | None = None,
+    groups: int = 2,
 ) -> Engine:
     """A query from its first batch to its end; before those in ``restarts`` it is started anew, with these settings.
 
     Every progress record is checked.
     """
     engine, again = make(), restarts or {}
-    engine.start(plan)
+    engine.start(plan, groups=groups)
     for i, tables in enumerate(batches):
         if i in again:
             engine.stop()

@@ -91,12 +91,17 @@ def table(rows: list[tuple[int, int, int, float]]) -> pa.Table:
 
 
 def run(
-    make: Make, plan: Plan, rows: list[Any], cuts: list[int], restarts: Sequence[int] = ()
+    make: Make,
+    plan: Plan,
+    rows: list[Any],
+    cuts: list[int],
+    restarts: Sequence[int] = (),
+    groups: int = 2,
 ) -> Engine:
     edges = pairwise([0, *cuts, len(rows)])
     # Two files, so that two tasks would share the batch; the second holds the earlier rows.
     files = [(table(rows[(a + b) // 2 : b]), table(rows[a : (a + b) // 2])) for a, b in edges]
-    return run_whole(make, plan, files, {i: {} for i in restarts})
+    return run_whole(make, plan, files, {i: {} for i in restarts}, groups)
 
 
 def even(rows: int, count: int) -> list[int]:
@@ -122,11 +127,11 @@ def test_an_error_target_is_kept_with_less_waiting_than_for_the_largest_delay(
     engine: Make, keys: tuple[str, ...]
 ) -> None:
     window = TimeWindow(100, 20, 0, "ts")
-    rows = stream(3, 14_000, rate=2.0)
-    cuts = even(len(rows), 28)
+    rows = stream(3, 8_000, rate=2.0)
+    cuts = even(len(rows), 16)
     target = Quality(error=ERROR, per="group" if keys else "total", granularity=2)
     ours = run(engine, summed(target, window, keys=keys), rows, cuts)
-    largest = run(engine, summed(MaxDelay(), window, keys=keys), rows, cuts)
+    largest = run(engine, summed(MaxDelay(), window, keys=keys), rows, cuts, groups=1)
 
     true: dict[Any, float] = {}
     for _, k, t, v in rows:
@@ -139,6 +144,7 @@ def test_an_error_target_is_kept_with_less_waiting_than_for_the_largest_delay(
     assert _behind(ours) < 0.5 * _behind(largest)
     last = quality(ours)[-2]
     assert last["warm"] and last["slack"] < last["delays"]["largest"]
+    assert last["slack"] > 0 or not keys  # the rows of one group are few
     assert all(q["slack"] is None or q["slack"] >= 0 for q in quality(ours))
     (judged,) = last["consumers"].values()
     assert judged["estimated"] >= judged["needed"] - 0.02 and judged["measured"] > 0.9
