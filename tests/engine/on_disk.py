@@ -148,15 +148,12 @@ class Place:
 
     def rows(self) -> dict[str, Counter[str]]:
         """All that was published, by output."""
-        return {
-            o.name: Counter(
-                repr(row)
-                for path in self.published()
-                if path.parts[1 if path.parts[0] == "sink" else 3] == o.name
-                for row in small_parquet(self.root / path).to_pylist()
-            )
-            for o in self.plan.outputs
-        }
+        shown: dict[str, Counter[str]] = {o.name: Counter() for o in self.plan.outputs}
+        for path in self.published():
+            name = path.parts[1 if path.parts[0] == "sink" else 3]
+            if name in shown:
+                shown[name].update(_rows(self.root / path))
+        return shown
 
     def published(self) -> list[Path]:
         """The files that users see."""
@@ -192,6 +189,18 @@ def write_inputs(folder: Path, batches: Sequence[pa.Table | None]) -> list[list[
             names.append(str(path))
         made.append(names)
     return made
+
+
+_read: dict[tuple[int, ...], list[str]] = {}
+"""The rows of files by what tells a file: copies of a place share the files that they link to."""
+
+
+def _rows(path: Path) -> list[str]:
+    status = path.stat()
+    key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+    if key not in _read:
+        _read[key] = [repr(row) for row in small_parquet(path).to_pylist()]
+    return _read[key]
 
 
 def _link(source: str, target: str) -> None:
