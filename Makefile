@@ -15,8 +15,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # stays in one process, since its fixtures are made once in each. `make test PARALLEL=` runs all in one.
 PARALLEL ?= -n 3
 
+# How many times as many random examples `make random` takes as `make test`.
+EXAMPLES ?= 10
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults random conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +37,7 @@ demo: setup ## a disordered stream, a live table, an HTML report
 $(CLASSES): $(READY)
 	@$(PY) -m tests.class_archive $@ >/dev/null 2>&1 || echo "no archive of Java's classes: tests start slower"
 
-test: setup $(CLASSES) ## all tests but those of `make faults`
+test: setup $(CLASSES) ## all tests but those of `make faults`, random ones with few examples
 	$(PY) -m pytest -q $(PARALLEL) -m "not faults"
 
 test-fast: setup ## only what needs no Spark: the meaning and the kernels
@@ -68,8 +71,13 @@ bench-experiments: setup ## experiments on the kernels beside baselines that nee
 bench-quality: setup ## quality targets: how often they are kept, and how long results wait
 	$(PY) -m benchmarks quality $(BENCH)
 
+# Whoever asks for some faults wants no random tests.
 faults: setup $(CLASSES) ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
 	$(PY) -m pytest -q -m faults $(FAULTS)
+	$(if $(FAULTS),,$(MAKE) random)
+
+random: setup ## random tests, with many more examples than `make test` takes (EXAMPLES=100: times as many)
+	EXAMPLES=$(EXAMPLES) $(PY) -m pytest -q $(PARALLEL) -m "hypothesis and not faults"
 
 compat: setup ## a telling part of the Spark tests with another PySpark, in .venv-compat (SPARK=4.0.1)
 	tools/compat.sh $(SPARK)

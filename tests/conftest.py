@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import tests.examples  # noqa: F401 (how many random examples there are)
 from tests.class_archive import java_options
 
 if TYPE_CHECKING:

@@ -1,8 +1,5 @@
-"""No deadlines: how long an example takes says nothing here, and machines are shared."""
+"""Random tests of benchmarks take as many examples as those in ``tests``."""
 
 from __future__ import annotations
 
-from hypothesis import settings
-
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+import tests.examples  # noqa: F401

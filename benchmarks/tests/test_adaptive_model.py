@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulations.adaptive_model import eager_bytes, rows_held, threshold
 from slackwater.semantics.adaptive import Sizes
+from tests.examples import examples
 
 SIZES = Sizes(row=10, item=40, mark=0)
 
@@ -27,7 +28,7 @@ def test_sources_that_lag_have_fewer_rows_to_keep():
 
 
 @pytest.mark.spec("WQ-F51")
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(st.data())
 def test_above_the_threshold_partials_are_smaller(data):
     whole = st.integers(1, 50)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.baselines.global_order import GlobalOrderJoin, Row, run
@@ -17,6 +17,7 @@ from benchmarks.baselines.rpwj import Block, Pair, Rpwj, Settings, pairs
 from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.limits import END
+from tests.examples import examples
 
 MINUTE = 12  # ticks
 Arrivals = list[tuple[int, Row]]
@@ -42,7 +43,7 @@ def arrivals_of(seed: int, count: int, keys: int) -> Arrivals:
 # ---- trust in global order ----
 @pytest.mark.spec("WQ-F92")
 @given(st.integers(0, 2**32), st.integers(0, 80), st.tuples(st.integers(0, 20), st.integers(0, 20)))
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_in_global_order_trusting_in_it_is_right(seed, count, windows):
     arrivals = arrivals_of(seed, count, 3)
     assert Counter(run(arrivals, windows)) == right_pairs(arrivals, windows)
@@ -116,7 +117,7 @@ def batches_of(
     st.integers(0, 2**32), st.integers(0, 60), st.tuples(st.integers(0, 15), st.integers(0, 15)),
     st.sampled_from([0, 5, 40]), st.integers(1, 20),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@examples(25)
 def test_ordered_joins_are_exact_and_in_order(kind, seed, count, windows, lag, cut):
     arrivals = arrivals_of(seed, count, 3)
     spec = JoinSpec(Band(before=windows[1], after=windows[0]), 1, (("id",), ("id",)))
@@ -168,7 +169,7 @@ def rpwj_run(join: Rpwj, arrivals: Arrivals, seed: int) -> Counter[Pair]:
     st.integers(0, 2**32), st.integers(0, 250), st.sampled_from([1, 2, 7]),
     st.sampled_from([2, 8, 24, 1000]), st.sampled_from([0, 5, 40]), st.sampled_from([1, 30]),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_rpwj_is_exact(seed, count, keys, memory, slide, spacing):
     chosen = Settings((25, 15), 3, memory, block=4, slide=slide, spacing=spacing)
     arrivals = arrivals_of(seed, count, keys)

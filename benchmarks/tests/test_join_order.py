@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulations.join_order import SlackOrder
@@ -18,6 +18,7 @@ from slackwater.testing.oracle.slack import (
     SyncBuffer,
     true_results,
 )
+from tests.examples import examples
 
 Events = list[tuple[int, int]]
 
@@ -67,7 +68,7 @@ def test_the_trace_of_the_synchronising_buffer() -> None:
 
 @pytest.mark.spec("QD-B3", "QD-B5", "QD-E6")
 @given(events(), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(40)
 def test_batches_equal_single_rows_while_slack_changes(case: tuple[int, Events], data: st.DataObject) -> None:  # fmt: skip
     streams, rows = case
     oracle, kernel = SlackJoin([5] * streams, lambda rows: True), SlackOrder(streams)
@@ -91,7 +92,7 @@ def test_batches_equal_single_rows_while_slack_changes(case: tuple[int, Events],
 
 @pytest.mark.spec("QD-E2", "QD-E3")
 @given(events(most=24), st.integers(0, 12), st.lists(st.integers(0, 6), min_size=4, max_size=4))
-@settings(max_examples=40, deadline=None)
+@examples(25)
 def test_enough_slack_gives_all_results_in_order(case: tuple[int, Events], slack: int, windows: list[int]) -> None:  # fmt: skip
     streams, rows = case
     within = windows[:streams]
@@ -113,7 +114,7 @@ def test_enough_slack_gives_all_results_in_order(case: tuple[int, Events], slack
 
 @pytest.mark.spec("QD-E5")
 @given(events(), st.lists(st.integers(0, 8), min_size=4, max_size=4))
-@settings(max_examples=80, deadline=None)
+@examples(40)
 def test_one_slack_does_what_one_per_stream_does(case: tuple[int, Events], given_slacks: list[int]) -> None:  # fmt: skip
     """By the clocks: what each stream waits in all, for its slack and for the slowest, is the same either way."""
     streams, rows = case

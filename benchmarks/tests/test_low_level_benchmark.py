@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import low_level
+from tests.examples import examples
 
 
 def lost_row_by_row(service: list[float], chunk: int, ring: int, rate: float) -> int:
@@ -34,7 +35,7 @@ def lost_row_by_row(service: list[float], chunk: int, ring: int, rate: float) ->
 
 
 @pytest.mark.spec("WQ-F88")
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(1, 20), st.integers(1, 4),
     st.integers(1, 60),
@@ -48,7 +49,7 @@ def test_losses_of_the_ring_are_those_counted_row_by_row(tenths, chunk, rings, r
 
 
 @pytest.mark.spec("WQ-F88")
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(st.lists(st.floats(0.01, 3), min_size=2, max_size=12), st.integers(1, 20), st.integers(1, 4))
 def test_the_sustained_rate_is_the_highest_without_loss(service, chunk, rings):
     rate = low_level.sustained(service, chunk, rings * chunk)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulations.placements import greedy, naive
@@ -17,6 +17,7 @@ from benchmarks.simulations.slack_subplan import Subplan
 from slackwater.semantics.limits import END
 from slackwater.semantics.slack.placement import Placement, memory, optimal, unshared
 from slackwater.semantics.slack.tree import Consumer, Stage, stages, with_slack
+from tests.examples import examples
 from tests.semantics.test_slack_placement import random_tree, two_branches
 
 WAYS: list[Callable[[Stage], Placement]] = [optimal, greedy, naive, unshared]
@@ -100,7 +101,7 @@ EVENTS = st.lists(
 @pytest.mark.spec("QD-F12")
 @pytest.mark.spec("QD-F14")
 @pytest.mark.spec("QD-F15")
-@settings(max_examples=150)
+@examples(75)
 @given(st.integers(0, 10_000), EVENTS)
 def test_each_row_reaches_each_consumer_once_over_any_changes(seed: int, events: list) -> None:
     rng = random.Random(seed)
@@ -117,7 +118,7 @@ def test_each_row_reaches_each_consumer_once_over_any_changes(seed: int, events:
 
 
 @pytest.mark.spec("QD-F5")
-@settings(max_examples=60)
+@examples(30)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 40), max_size=40))
 def test_a_placement_does_not_show_in_what_a_consumer_gets(seed: int, times: list[int]) -> None:
     """All placements deliver the same rows at the same moments: those of one buffer per consumer."""

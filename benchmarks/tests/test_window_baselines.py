@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.baselines.buffering import Buffering, Mover, Negative, NotInOrderError, Running
@@ -27,9 +27,10 @@ from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.oracle.windows import end_of, windows_holding
 from slackwater.testing.strategies import cut, cuts, disordered, windows
 from slackwater.testing.transcripts.script import parse
+from tests.examples import examples
 
 Row = dict[str, Any]
-FEW = settings(max_examples=20, deadline=None)
+FEW = examples(20)
 ROWS = disordered(max_rows=25, max_delay=12)
 CUTS = cuts(25)
 SCHEMA = pa.schema([("__sw_time", pa.int64()), ("_k0", pa.string()), ("v", pa.int64()), ("i", pa.int64())])  # fmt: skip
@@ -420,7 +421,7 @@ FEW_CUTS = cuts(10, 3).map(lambda places: places[:3])
     query=queries(), rows=st.tuples(STREAM, STREAM, STREAM), places=FEW_CUTS,
     lag=st.sampled_from([0, 6]),
 )  # fmt: skip
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_a_query_in_order_agrees_where_its_input_is_legal(heartbeats, query, rows, places, lag):
     """Sources in order, or not more out of order than their policy says, which is what a sort can mend."""
     made = {n: cut(r if lag else in_order(r), places) for n, r in zip("srq", rows, strict=True)}

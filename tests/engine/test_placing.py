@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from benchmarks.simulations.placements import candidates
@@ -39,6 +39,7 @@ from tests.engine import test_join_engine as joins
 from tests.engine.in_process import Engine
 from tests.engine.test_low_table import FIELDS, table
 from tests.engine.test_sharing import plan_of
+from tests.examples import examples
 
 TIME = TimeColumn("ts", "long", 1_000_000)
 BASE = Source(FIELDS, (TIME,), "s", 0, (BoundedDelay(6),))
@@ -256,9 +257,7 @@ def at_random(rng: random.Random) -> Any:
 
 
 @pytest.mark.spec("QD-F12")
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 10**9))
 def test_deliveries_over_restarts_other_slacks_other_sorts_and_other_places(
     run: Any, monkeypatch: pytest.MonkeyPatch, seed: int

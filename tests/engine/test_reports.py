@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.low_table import TableMeta
@@ -25,6 +25,7 @@ from slackwater.engine.store.manifest import OutputFile, Run
 from slackwater.kernels.joins.bounded.stats import Stats
 from slackwater.semantics.quality.recall_lateness import LateInterval
 from slackwater.semantics.slack.waiting import StoreReport
+from tests.examples import examples
 from tests.semantics.values import COUNTS, NAMES, TICKS, source_states, source_summaries
 
 PAIR = st.lists(COUNTS, min_size=2, max_size=2)
@@ -104,7 +105,7 @@ task_reports = st.builds(
 )
 
 # Values are large, and their parts independent of each other.
-few = settings(max_examples=25)
+few = examples(25)
 
 
 def sent(value: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.smoothing import Ledger
@@ -14,6 +14,7 @@ from slackwater.engine.store.manifest import Manifest
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.semantics.quality.recall_state import RecallState
 from slackwater.semantics.slack.waiting import Waiting
+from tests.examples import examples
 from tests.semantics.values import COUNTS, NAMES, TICKS, recall_states, source_states, waitings
 
 common = (COUNTS, COUNTS, COUNTS, st.floats(0, 9))
@@ -24,7 +25,7 @@ statistics = st.builds(OperatorStatistics, *common, **kinds) | st.builds(
 COMMON = {"slack": 4, "first": 1, "needed": 0.9, "expected": 0.95, "estimated": None}
 
 # Values are large, and their parts independent of each other.
-few = settings(max_examples=25)
+few = examples(25)
 
 
 def again(document: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from benchmarks.simulations.adaptive_model import rows_held
@@ -19,6 +19,7 @@ from slackwater.kernels.windows.partials_step import END, AggregateSpec, ints
 from slackwater.model.schema import Field
 from slackwater.semantics.adaptive import BUFFERED, ModeRules
 from slackwater.semantics.window_ids import wid_range
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.strategies import rows as row_lists
 from tests.kernels.test_aggregate import PRIMITIVES, expected, spec_of
@@ -142,7 +143,7 @@ def brute_row() -> dict:
 
 
 @pytest.mark.spec("WQ-F49", "WQ-F52", "WQ-F54", "WQ-F55", "WQ-F56")
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 14), st.integers(1, 14), st.integers(-9, 9), skewed(),
     st.permutations(range(13)), st.sampled_from([NOW, ModeRules(), ModeRules(down=1.0, share=0), BUFFERED]),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.kernels import column_engine
@@ -15,6 +15,7 @@ from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.strategies import rows
 
@@ -31,7 +32,7 @@ PRIMITIVES = tuple(
 )  # fmt: skip
 COLUMNS = ["i4", "i8", "f8", "s", "d18", "w38", "b"]
 TIMES = st.integers(-40, 40)
-MANY = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = examples(40, suppress_health_check=list(HealthCheck))
 
 
 def spec_of(range_, slide, origin, plan, primitives=PRIMITIVES, keys=KEY, ansi=False):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.baselines.ordered import find_pairs
 from slackwater.kernels.joins.band_join import NO_KEY, TimeIndex, key_codes, present
 from slackwater.semantics.limits import EARLIEST, LATEST
+from tests.examples import examples
 
-MANY = settings(max_examples=250, deadline=None)
+MANY = examples(125)
 # Codes and times far apart do not fit into one word, and take another way.
 CODES = st.sampled_from([NO_KEY, 0, 1, 2, 7, 1 << 61])
 TIMES = st.one_of(st.integers(-6, 6), st.sampled_from([EARLIEST, LATEST, 1 << 40]))

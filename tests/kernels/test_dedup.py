@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.rows import dedup
 from slackwater.semantics.limits import clamp
+from tests.examples import examples
 
 SCHEMA = pa.schema(
     [("a", pa.string()), ("b", pa.float64()), ("__sw_time", pa.int64()), ("id", pa.int64())]
@@ -22,7 +23,7 @@ STATE = pa.schema(
         ("__sw_bucket", pa.int16()),
     ]
 )
-MANY = settings(max_examples=250, deadline=None)
+MANY = examples(125)
 ROWS = st.lists(
     st.tuples(
         st.sampled_from([None, "x", "y"]),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError, ExecutionError
@@ -16,6 +16,7 @@ from slackwater.kernels.aggregates.tables import Tables
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.window import TimeWindow
+from tests.examples import examples
 from tests.kernels import test_aggregate as flow
 from tests.kernels.holistic_brute import aggregate, call, counted, same
 from tests.kernels.strategies import rows
@@ -38,8 +39,8 @@ CALLS = [
 ]  # fmt: skip
 COLUMNS = ["f8", "f4", "i8", "i4", "i2", "i1", "s", "d18", "b"]
 PRIMITIVES = [call(f"_a{i}", f, *args, params=params) for i, (f, args, params) in enumerate(CALLS)]
-MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = examples(25, suppress_health_check=list(HealthCheck))
+FEW = examples(25, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(params=["alone", "together"])
@@ -105,7 +106,7 @@ def test_how_rows_are_cut_into_batches_does_not_matter(range_, slide, data):
     assert one == result([(shuffled[:cut], -END), (shuffled[cut:], END)])
 
 
-SHORT = settings(max_examples=150, deadline=None)
+SHORT = examples(75)
 PIECES = st.lists(st.lists(st.integers(0, 5), max_size=5), min_size=1, max_size=8)
 
 

@@ -7,7 +7,7 @@ from random import Random
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -17,6 +17,7 @@ from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.join import JoinRow
+from tests.examples import examples
 from tests.kernels import join_runs
 from tests.kernels.join_runs import (
     SCHEMA,
@@ -31,8 +32,8 @@ from tests.kernels.join_runs import (
     tumblings,
 )
 
-MANY = settings(max_examples=80, deadline=None)
-FEW = settings(max_examples=30, deadline=None)
+MANY = examples(40)
+FEW = examples(25)
 HOWS = st.sampled_from(["inner", "left", "right", "full"])
 
 
@@ -58,7 +59,7 @@ def test_a_tumbling_join(within, how, leftovers, history):
 
 
 @pytest.mark.spec("XJ-F80", "QD-E1")
-@settings(max_examples=50, deadline=None)
+@examples(25)
 @given(st.data())
 def test_joins_of_three_and_four_streams(data):
     inputs = data.draw(st.integers(3, 4))
@@ -82,7 +83,7 @@ def test_every_two_rows_of_a_result_pair(reach):
 
 
 @pytest.mark.spec("OO-F36", "WQ-F67")
-@settings(max_examples=30, deadline=None)
+@examples(25)
 @given(bands(), HOWS, histories())
 def test_the_whole_answer_is_that_of_sql(within, how, history):
     # SQL is a third opinion, beside kernel and oracle. Null = null is no match there either; NaN = NaN.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.store.local import PRIVATE
@@ -23,6 +23,7 @@ from slackwater.model.join import Band, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import END, START
+from tests.examples import examples
 from tests.kernels.join_traces import (
     COLUMNS,
     SCHEMA,
@@ -58,7 +59,7 @@ def policies(draw):
 
 @pytest.mark.spec("XJ-F01", "XJ-F02", "XJ-F03", "XJ-F87")
 @given(traces(most=40), BANDS, policies(), st.sampled_from([None, 1, 7]))
-@settings(max_examples=40, deadline=None)
+@examples(25)
 def test_every_pair_comes_once_whatever_the_memory(trace, band, policy, cut):
     run = replay(trace, band, policy, cut=cut)
     assert run.out == slow_join(trace, band)
@@ -69,7 +70,7 @@ def test_every_pair_comes_once_whatever_the_memory(trace, band, policy, cut):
 @given(
     traces(most=30), BANDS, policies(), st.sampled_from(["left", "right", "full"]), st.booleans()
 )
-@settings(max_examples=30, deadline=None)
+@examples(25)
 def test_outer_rows_leave_once_and_not_before_their_partners_could_come(
     trace, band, policy, how, picky
 ):
@@ -80,7 +81,7 @@ def test_outer_rows_leave_once_and_not_before_their_partners_could_come(
 
 
 @given(traces(late=True, most=30), BANDS, policies(), st.sampled_from(["inner", "full"]))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_late_rows_meet_what_was_not_given_up_whatever_the_memory(trace, band, policy, how):
     assert replay(trace, band, policy, how=how).out == slow_join(trace, band, how)
 

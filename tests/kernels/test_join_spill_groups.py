@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.bounded_join import regroup as engine_regroup
@@ -25,6 +25,7 @@ from slackwater.kernels.joins.step import JoinSpec
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import END, START
+from tests.examples import examples
 from tests.kernels.join_traces import (
     COLUMNS,
     SCHEMA,
@@ -149,7 +150,7 @@ def test_groups_that_change_at_random_make_each_pair_once_at_length(seed, tmp_pa
     assert not differs(tmp_path, seed)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     traces(late=True),
     st.sampled_from(["inner", "left", "right", "full"]),

@@ -6,14 +6,15 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.aggregates import limbs as lb
+from tests.examples import examples
 
 WIDE = st.integers(-(10**38) + 1, 10**38 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
-MANY = settings(max_examples=200, deadline=None)
+MANY = examples(100)
 EXACT = Context(prec=120)
 
 

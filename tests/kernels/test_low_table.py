@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.kernels.buckets import hash_of
@@ -16,12 +16,13 @@ from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.low_table import LowTable, bound_of_pane, due, first_open, held_pane
 from slackwater.semantics.window_ids import last_complete
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.low_table_brute import OrderFree
 from tests.kernels.test_aggregate import PRIMITIVES, partials, spec_of
 
 CHOSEN = (PRIMITIVES[0], PRIMITIVES[3])  # count(*), sum(f8); sums of small whole numbers are exact
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = examples(25, suppress_health_check=list(HealthCheck))
 KEYS = "abcdefgh"
 
 
@@ -121,7 +122,7 @@ def test_a_batch_is_its_rows_in_the_order_that_the_kernel_declares(rule, batches
 
 @pytest.mark.spec("OO-F14", "OO-F15", "OO-F16", "WQ-F37", "WQ-F84", "WQ-F86", "WQ-F87")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
-@settings(QUICK, max_examples=25)
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(RULES, on_time(), st.integers(1, 12), st.integers(1, 12), st.integers(1, 3))
 def test_the_roll_up_gives_what_a_plain_aggregate_gives(plan, rule, batches, range_, slide, tasks):
     """Several tables below, one aggregate above that closes windows by the held bound."""

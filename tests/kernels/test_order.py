@@ -7,15 +7,16 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels import order
 from slackwater.kernels.types import arrow_type
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.strategies import VALUES
 
-MANY = settings(max_examples=60, deadline=None)
+MANY = examples(30)
 
 
 @pytest.mark.parametrize("name", list(brute.COLUMNS))

@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.column_engine import connect, sql_to_arrow
@@ -17,6 +17,7 @@ from slackwater.model.schema import Field, column
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
 from slackwater.semantics.window_ids import wid_range
+from tests.examples import examples
 
 COUNT = Primitive("_a0", "count", (), "bigint")
 SUM = Primitive("_a1", "sum", (column("v", "bigint"),), "bigint")
@@ -31,7 +32,7 @@ def reduced(rows: pa.Table, w: TimeWindow) -> pa.Table:
     return aggregate.merge_partials(spec, [aggregate.partials(raw, spec)])
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     times=st.lists(st.integers(-40, 40), min_size=1, max_size=12),
     size=st.integers(1, 6),

@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError, ExecutionError
@@ -18,11 +18,12 @@ from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows.partials_step import without_prefix
 from slackwater.model.aggregate import Primitive
 from slackwater.model.schema import Expr, column
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.strategies import VALUES, rows
 
 PRIMITIVES = brute.all_primitives()
-EASY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+EASY = examples(25, suppress_health_check=list(HealthCheck))
 
 
 def state(p: Primitive, data: list[dict], parts: int = 1) -> pa.Table:
@@ -84,7 +85,7 @@ def test_state_columns_carry_the_name_and_survive_an_empty_table(p):
     assert partials.finish(p, empty, True).type == arrow_type(p.type)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(75)
 @given(st.lists(st.lists(VALUES["i8"], min_size=1, max_size=6), min_size=1, max_size=5))
 def test_segments_do_not_leak_into_each_other(groups):
     p = brute.primitive("_a0", "sum", "i8")

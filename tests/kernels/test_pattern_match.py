@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.windows.pattern_match import closed, matching
@@ -18,6 +18,7 @@ from slackwater.semantics.limits import END, START
 from slackwater.semantics.pattern_rules import closing
 from slackwater.semantics.patterns import Pattern, Test
 from slackwater.semantics.window_ids import extent
+from tests.examples import examples
 from tests.semantics.test_patterns import NUMBER_TESTS, WORD_TESTS, WORDS
 
 ROW = st.fixed_dictionaries(
@@ -46,7 +47,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     st.lists(PATTERN, min_size=1, max_size=4),
     st.sampled_from([START, END]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(75)
 def test_matching_is_that_of_each_row(
     rows: list[dict[str, Any]], patterns: list[Pattern], untested: int
 ) -> None:
@@ -72,7 +73,7 @@ SOURCE = Source(FIELDS, (TimeColumn("t", "long", None),), name="s")
     st.sampled_from([TimeWindow(4, 2, 1, "t"), TimeWindow(3, 3, 0, "t"), TimeWindow(5, 2, 0, "t")]),
     st.sampled_from([START, 3, 10, END]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(75)
 def test_a_window_is_closed_when_no_row_can_enter_it(
     rows: list[dict[str, Any]],
     patterns: list[Pattern],

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.kernels.windows import partials_step as aggregate
@@ -24,6 +24,7 @@ from slackwater.semantics.pane_sharing import (
     worthwhile,
 )
 from slackwater.semantics.window_ids import closed_by
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.strategies import rows
 from tests.kernels.test_aggregate import PRIMITIVES, TIMES, partials, spec_of
@@ -78,7 +79,7 @@ def unshared(spec: AggregateSpec, batches: list[list[dict]], bounds: list[int]) 
     return found
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(queries(), st.lists(rows(COLUMNS, TIMES, most=10), min_size=1, max_size=4))
 def test_sharing_does_not_show_in_results(chosen, batches) -> None:
     compare(chosen, batches)

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -18,10 +18,11 @@ from slackwater.kernels.buckets import hash_of
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.window import TimeWindow
+from tests.examples import examples
 from tests.kernels import test_aggregate as flow
 from tests.kernels.holistic_brute import call
 
-EASY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+EASY = examples(25, suppress_health_check=list(HealthCheck))
 WINDOW = TimeWindow(12, 3, 0, "t")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.smoothing import Ledger, regroup
@@ -16,6 +16,7 @@ from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.smoothing import Smoothing, cells_out, forced_to, held_bound
 from slackwater.semantics.window_ids import last_complete
+from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.test_aggregate import PRIMITIVES, partials, spec_of
 
@@ -40,7 +41,7 @@ def on_time(draw):
 
 @pytest.mark.spec("OO-F15", "OO-F16")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 12), st.integers(1, 12), on_time(), st.integers(1, 8), st.integers(1, 3),
     st.integers(1, 4),
@@ -123,7 +124,7 @@ def test_cells():
 
 
 @pytest.mark.spec("OO-F16")
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(
     st.integers(-50, 50),
     st.integers(-20, 20),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.rows import sort
+from tests.examples import examples
 
 SCHEMA = pa.schema([("__sw_time", pa.int64()), ("id", pa.int64())])
 
 
 @pytest.mark.spec("OO-F25")
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(
     st.lists(st.tuples(st.lists(st.integers(-10, 30), max_size=12), st.integers(0, 9)), max_size=5)
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.errors import ExecutionError
@@ -18,6 +18,7 @@ from slackwater.kernels.windows.partials_step import END, AggregateSpec
 from slackwater.model.aggregate import Primitive, Udaf
 from slackwater.model.schema import column
 from slackwater.model.window import TimeWindow
+from tests.examples import examples
 from tests.kernels import test_aggregate as flow
 from tests.kernels.strategies import rows
 
@@ -66,7 +67,7 @@ def value(inside: list[dict], filtered: bool) -> list[int]:
 
 @pytest.mark.spec("WQ-F101")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 14), st.integers(1, 14), flow.streams(("i1", "i2", "b")), st.booleans())
 def test_results_are_those_of_the_extents(plan, range_, slide, batches, filtered):
     p = made(filtered=filtered)
@@ -152,7 +153,7 @@ def test_a_failing_function_is_named(functions, message):
     assert caught.value.hint
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(rows(["i1", "i2"], st.just(0), most=6))
 def test_rows_reach_the_function_as_arrow_arrays_of_their_types(data):
     p = made((init, typed_update, merge, finish))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.rows import waiting
@@ -19,6 +19,7 @@ from slackwater.semantics.slack.placement import optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, place, routes_of
 from slackwater.semantics.slack.routes import held as _held
 from slackwater.semantics.slack.tree import Consumer, Stage
+from tests.examples import examples
 
 SCHEMA = pa.schema([("id", pa.int64()), ("__sw_time", pa.int64()), (FOR, pa.int64())])
 PLACES = (ROOT, "x", "y")
@@ -99,7 +100,7 @@ def route(rng: random.Random, name: str, every: list[str]) -> list[tuple[str, st
 
 
 @pytest.mark.spec("QD-F12")
-@settings(max_examples=120, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**9))
 def test_each_row_reaches_each_consumer_once_wherever_it_waits(seed: int) -> None:
     """Routes, bounds and consumers change at random, and rows are counted at every delivery."""

@@ -1,14 +1,10 @@
-"""No deadlines: how long an example takes says nothing here, and machines are shared. No waiting for the disk either."""
+"""No waiting for the disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
-
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,13 +12,14 @@ from math import inf
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.window import ByTuple
 from slackwater.semantics.limits import END
 from slackwater.testing.oracle.window_types.by_tuple import completed
 from slackwater.testing.oracle.window_types.came import Came
+from tests.examples import examples
 
 Mistake = Literal["ends are reported", "strictly below", "purged bins are forgotten"]
 
@@ -98,7 +99,7 @@ def scripts(draw: st.DrawFn) -> Script:
     return script
 
 
-@settings(max_examples=150, deadline=None)
+@examples(75)
 @given(script=scripts(), size=st.integers(1, 12))
 def test_corrected_bins_are_the_windows_of_the_definition(script: Script, size: int) -> None:
     assert by_bins(script, size) == by_definition(script, size)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
@@ -24,6 +24,7 @@ from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
 from slackwater.testing.transcripts.script import oracle, parse
+from tests.examples import examples
 from tests.oracle.test_joins_against_oracle import _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 
@@ -69,14 +70,14 @@ def scripts(draw: st.DrawFn, inputs: int, memory: int | None = None) -> dict[str
 
 @pytest.mark.spec("XJ-F80")
 @pytest.mark.parametrize("inputs", [2, 3])
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(data=st.data())
 def test_random_joins_with_a_function(data: st.DataObject, inputs: int) -> None:
     transcript = parse(data.draw(scripts(inputs)))
     assert canonical(kernels("panes")(transcript)) == canonical(oracle(transcript))
 
 
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(data=st.data())
 def test_random_joins_with_a_function_in_little_memory(data: st.DataObject) -> None:
     transcript = parse(data.draw(scripts(2, memory=data.draw(st.sampled_from([1, 300])))))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import duckdb
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.join import JoinOracle, JoinRow, last_partner, pairs, whole_join
+from tests.examples import examples
 from tests.kernels.join_runs import bands, histories, ids, reaches, table, tumblings
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = examples(30)
 
 
 @FEW
@@ -22,7 +23,7 @@ def test_the_last_partner_is_the_last_of_a_scan(within, t):
         assert last_partner(within, i, j, t) == (max(scan) if scan else None)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(
     st.one_of(bands(), tumblings()), st.sampled_from(["inner", "left", "right", "full"]), histories()
 )  # fmt: skip
@@ -70,7 +71,7 @@ def test_the_definition_by_whole_windows(left, right, range0, range1):
     assert sorted((x.value, y.value) for x, y in found) == sorted(together)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(st.integers(3, 4), st.data())
 def test_several_streams_join_by_their_newest_row(inputs, data):
     # In order of time, a result comes from its newest row meeting rows that are no older than their reach.

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.testing.executors import kernel_join
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
 from slackwater.testing.transcripts.script import Observed, Transcript, load, oracle, parse, run
+from tests.examples import examples
 from tests.oracle.test_kernels_against_oracle import canonical
 
 MEMORY = Path(__file__).parents[1] / "transcripts" / "join_memory.yaml"
@@ -99,7 +100,7 @@ def _on_time(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("OO-F17", "OO-F36", "WQ-F62")
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(text=scripts())
 def test_random_joins(text: dict[str, Any]) -> None:
     transcript = parse(text)
@@ -115,7 +116,7 @@ def totals(transcript: Transcript, seen: list[Observed]) -> dict[str, Counter[An
 
 @pytest.mark.spec("XJ-F02", "XJ-F87")
 @pytest.mark.parametrize("memory", [1, 300, 2000])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(data=st.data())
 def test_random_joins_in_little_memory_and_windows_over_them(
     data: st.DataObject, memory: int

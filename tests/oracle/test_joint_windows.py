@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -14,6 +14,7 @@ from slackwater.testing.executors import kernel_join
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
 from slackwater.testing.transcripts.script import Transcript, load, oracle, parse
+from tests.examples import examples
 from tests.oracle.test_joins_against_oracle import MEMORY, _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 
@@ -88,7 +89,7 @@ def scripts(draw: st.DrawFn, memory: int | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.spec("WQ-F61", "WQ-F63", "OO-F20", "OO-F22")
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(text=scripts())
 def test_random_group_bys_on_several_times(text: dict[str, Any]) -> None:
     transcript = parse(text)
@@ -96,7 +97,7 @@ def test_random_group_bys_on_several_times(text: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("memory", [1, 400])
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(data=st.data())
 def test_random_group_bys_on_several_times_of_a_join_in_little_memory(
     data: st.DataObject, memory: int

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.testing.executors.kernels import Plan, kernels
 from slackwater.testing.strategies import cut, cuts, disordered
 from slackwater.testing.transcripts.script import Observed, oracle, parse
+from tests.examples import examples
 
 POLICIES = [
     "ordered",
@@ -144,14 +145,14 @@ def canonical(seen: list[Observed]) -> list[Any]:
 
 @pytest.mark.spec("WQ-F42", "OO-F10", "WQ-F72")
 @pytest.mark.parametrize("plan", ["panes", "wids", "buffered", "adaptive"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(text=scripts())
 def test_random_queries(text: dict[str, Any], plan: Plan) -> None:
     transcript = parse(text)
     assert canonical(kernels(plan)(transcript)) == canonical(oracle(transcript))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(
     rows=disordered(
         min_rows=6, max_rows=25, max_delay=25, low=0, high=80, keys=("a", "b", "c", None)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError, LateRowError
@@ -34,6 +34,7 @@ from slackwater.testing.strategies import (
     shuffled_batches,
     windows,
 )
+from tests.examples import examples
 from tests.semantics.helpers import Feed
 
 TS = TimeColumn("ts", "long", None)
@@ -192,7 +193,7 @@ def test_windows_of_windows_equal_windows(
 partitions = st.sampled_from(["a", "b", "c"])
 
 
-@settings(max_examples=150)
+@examples(75)
 @given(
     steps=st.lists(
         st.tuples(

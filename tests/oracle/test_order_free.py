@@ -8,7 +8,7 @@ from math import gcd
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.semantics.bounds import END, START
@@ -17,10 +17,11 @@ from slackwater.testing.executors.kernels import KernelMachine, kernels
 from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.strategies import cut, cuts, disordered
 from slackwater.testing.transcripts.script import Executor, oracle, parse
+from tests.examples import examples
 
 EXECUTORS = {"oracle": oracle, "kernels": kernels("panes")}
 BOTH = pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
-FEW = settings(max_examples=5, deadline=None)
+FEW = examples(5)
 DELAY = 10
 AGG = {"n": "count(*)", "total": "sum(v)", "low": "min(v)", "high": "max(v)"}
 Rows = list[dict[str, Any]]

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.testing.executors.kernels import Plan, kernels
 from slackwater.testing.transcripts.script import Observed, oracle, parse
+from tests.examples import examples
 from tests.oracle.test_kernels_against_oracle import canonical
 
 COLUMNS = {"ts": "bigint", "k": "string", "n": "bigint", "v": "bigint", "p": "pattern"}
@@ -98,7 +99,7 @@ def scripts(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.spec("WQ-F4", "WQ-F6", "OO-F23", "WQ-F71")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
-@settings(max_examples=35, deadline=None)
+@examples(25)
 @given(text=scripts())
 def test_random_punctuation(text: dict[str, Any], plan: Plan) -> None:
     transcript = parse(text)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.baselines.buffering import Buffering
@@ -22,12 +22,13 @@ from slackwater.testing.executors.kernels import KernelMachine
 from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.strategies import cut, cuts, disordered
 from slackwater.testing.transcripts.script import parse
+from tests.examples import examples
 
 Rows = list[dict[str, Any]]
 DELAY = 6
 STREAM = disordered(max_rows=10, max_delay=DELAY, low=-10, high=15)
 CUTS = cuts(10, 3).map(lambda places: places[:3])
-FEW = settings(max_examples=8, deadline=None)
+FEW = examples(8)
 COUNTS = {"n": "count(*)", "total": "sum(v)", "high": "max(v)"}
 
 
@@ -213,7 +214,7 @@ def test_a_stream_is_split_over_branches_of_unequal_cost_and_united_again(rows, 
 
 
 @pytest.mark.spec("OO-F26")
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(rows=STREAM, places=CUTS, range_=st.integers(1, 12), slide=st.integers(3, 12))
 def test_an_operator_that_needs_order_works_behind_a_sort(rows, places, range_, slide):
     """An aggregate that keeps rows, and refuses those that are not in order, gives our results in the same batches."""
@@ -311,7 +312,7 @@ def nested(kind: str) -> list[dict[str, Any]]:
         "self-join in a union",
     ],
 )
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(rows=st.tuples(STREAM, STREAM, STREAM, STREAM), places=CUTS, seed=st.integers(0, 999))
 def test_unions_aliases_joins_and_aggregates_nest_in_each_other(kind, rows, places, seed):
     streams = {n: cut(r, places) for n, r in zip("abcd", rows, strict=True)}

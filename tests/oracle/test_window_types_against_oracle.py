@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
 from slackwater.testing.transcripts.script import oracle, parse
+from tests.examples import examples
 from tests.oracle.test_kernels_against_oracle import canonical
 
 COLUMNS = {"ts": "bigint", "k": "string", "v": "bigint", "i": "bigint"}
@@ -87,7 +88,7 @@ def scripts(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     ],
 )
 def test_random_streams(kind: str) -> None:
-    @settings(max_examples=10, deadline=None)
+    @examples(10)
     @given(text=scripts(kind))
     def check(text: dict[str, Any]) -> None:
         transcript = parse(text)
@@ -97,7 +98,7 @@ def test_random_streams(kind: str) -> None:
 
 
 @pytest.mark.spec("WQ-F16", "WQ-F19")
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(
     rows=disordered(min_rows=8, max_rows=24, max_delay=15),
     first=PLACES,

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -15,9 +15,10 @@ from slackwater.model.window import TimeWindow
 from slackwater.semantics import join
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.join import JoinOracle, pairs
+from tests.examples import examples
 from tests.kernels.join_runs import bands, histories, reaches, tumblings
 
-MANY = settings(max_examples=150, deadline=None)
+MANY = examples(75)
 HOWS = st.sampled_from(["inner", "left", "right", "full"])
 BINARY = st.one_of(bands(), tumblings(), reaches(2))
 NEAR = range(-40, 41)
@@ -63,7 +64,7 @@ def test_with_three_inputs_the_slowest_other_one_decides(within, bounds, t):
 
 
 @pytest.mark.spec("WQ-F62", "OO-F21")
-@settings(max_examples=250, deadline=None)
+@examples(125)
 @given(BINARY, HOWS, histories())
 def test_no_result_breaks_a_promise(within, how, history):
     # Seeded faults that this catches: a bound without the other side's part, min from either side alone,
@@ -195,7 +196,7 @@ def test_a_reach_per_input_is_asked_for():
     [Band(2, 3), Band(2, 3, "left"), Band(0, 4, "neither"), Tumbling(TimeWindow(5, 5, 2, "ts")),
      Reach((4, 0)), Reach((4, 2, 0)), Tumbling(TimeWindow(3, 3, 0, "ts"))],
 )  # fmt: skip
-@settings(max_examples=60)
+@examples(30)
 @given(data=st.data())
 def test_a_row_counts_as_late_if_a_partner_may_have_been_given_up(within, data):
     inputs = len(within.ticks) if isinstance(within, Reach) else 2

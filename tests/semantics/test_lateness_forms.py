@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.kernels.column_engine import connect, sql_to_arrow
@@ -29,6 +29,7 @@ from slackwater.semantics.lateness import (
     verdict_sql,
 )
 from slackwater.semantics.limits import START
+from tests.examples import examples
 from tests.semantics.lateness_cases import BOUNDS, CASES, LIMITS, TIMES, Case, answers
 
 MATCHED = st.none() | st.lists(st.none() | BOUNDS, max_size=3)
@@ -40,7 +41,7 @@ def arrays(times: list[int | None]) -> tuple[np.ndarray, np.ndarray]:
     return usable_times(ticks, np.array([t is None for t in times], np.bool_))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(TIMES, BOUNDS, MATCHED), max_size=30),
     LIMITS,
@@ -109,7 +110,7 @@ def test_which_times_of_an_array_are_none(times: list[int | None]) -> None:
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(st.lists(CASES, min_size=1, max_size=60))
 def test_sql_judges_like_the_definition(cases: list[Case]) -> None:
     table = pa.table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.policy import BoundedDelay, BoundedLatency, MaxDelay, Ordered, Policy
@@ -13,6 +13,7 @@ from slackwater.model.time import TimeColumn
 from slackwater.semantics.bounds import START
 from slackwater.semantics.progress import guard_limit
 from slackwater.testing.oracle import progress as oracle_progress
+from tests.examples import examples
 from tests.semantics.helpers import Feed
 from tests.semantics.test_local_time import at, moments, wall
 
@@ -30,7 +31,7 @@ POLICIES: dict[str, Policy] = {
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     moment=moments(),
     steps=st.lists(

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -17,6 +17,7 @@ from slackwater.model.time import TimeColumn, parse_instant, window_time
 from slackwater.model.zone import fixed_offset, session_zone
 from slackwater.semantics.local_time import greatest_until, instant_of, least_from, local_of
 from slackwater.testing.oracle import local as oracle_local
+from tests.examples import examples
 from tests.semantics.zones import OFFSETS, REFUSED, REGIONS
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def moments(draw: st.DrawFn) -> tuple[str, int]:
     )
 
 
-@settings(max_examples=50)
+@examples(25)
 @given(moment=moments())
 @example(("Europe/Berlin", at("2026-10-25 00:30:00")))
 @example(("Europe/Berlin", at("2026-10-25 01:30:00")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import ExecutionError
@@ -167,7 +167,6 @@ def test_describe_keeps_what_is_useful_at_its_granularity() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 50)), max_size=12), st.integers(0, 50)
 )
-@settings(deadline=None)
 def test_described_closes_the_same_windows(said: list[tuple[str, int]], shift: int) -> None:
     window = TimeWindow(10, 5, shift, "ts")
     s = source()

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import ExecutionError
@@ -22,6 +22,7 @@ from slackwater.semantics.patterns import (
     joined,
     merged,
 )
+from tests.examples import examples
 
 NUMBERS = range(-1, 8)
 WORDS = ["", "a", "a\0", "ab", "b", "c"]
@@ -56,7 +57,6 @@ def rows_of(patterns: Patterns) -> list[bool]:
 
 
 @given(NUMBER_TESTS, NUMBER_TESTS)
-@settings(deadline=None)
 def test_tests_are_sets(a: Test, b: Test) -> None:
     for v in [*NUMBERS, None]:
         assert (a | b).matches(v) == (a.matches(v) or b.matches(v))
@@ -69,7 +69,6 @@ def test_tests_are_sets(a: Test, b: Test) -> None:
 
 
 @given(WORD_TESTS, WORD_TESTS)
-@settings(deadline=None)
 def test_tests_of_text_are_sets(a: Test, b: Test) -> None:
     for v in [*WORDS, "zz", None]:
         assert (a | b).matches(v) == (a.matches(v) or b.matches(v))
@@ -79,7 +78,7 @@ def test_tests_of_text_are_sets(a: Test, b: Test) -> None:
 
 @pytest.mark.spec("WQ-F3")
 @given(PATTERNS, PATTERNS)
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_patterns_are_sets_of_rows(p: Pattern, q: Pattern) -> None:
     one, two = rows_of((p,)), rows_of((q,))
     assert rows_of((p & q,)) == [a and b for a, b in zip(one, two, strict=True)]
@@ -97,7 +96,7 @@ def test_patterns_are_sets_of_rows(p: Pattern, q: Pattern) -> None:
 
 
 @given(st.lists(st.lists(PATTERNS, max_size=3), max_size=4))
-@settings(max_examples=80, deadline=None)
+@examples(40)
 def test_joined_says_what_all_said(batches: list[list[Pattern]]) -> None:
     state: Patterns = ()
     everything: list[Pattern] = []
@@ -110,7 +109,7 @@ def test_joined_says_what_all_said(batches: list[list[Pattern]]) -> None:
 
 
 @given(st.lists(PATTERNS, max_size=4), st.lists(PATTERNS, max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_crossed_says_what_each_says(a: list[Pattern], b: list[Pattern]) -> None:
     both = crossed([merged(a), merged(b)], ["t"])
     assert rows_of(both) == [
@@ -119,7 +118,6 @@ def test_crossed_says_what_each_says(a: list[Pattern], b: list[Pattern]) -> None
 
 
 @given(st.lists(PATTERNS, max_size=4), st.integers(0, 7))
-@settings(deadline=None)
 def test_above_says_what_bounds_do_not(patterns: list[Pattern], bound: int) -> None:
     linear = Pattern.of({"t": Test.below(bound)})
     rest = above(tuple(patterns), {"t": bound})
@@ -129,7 +127,6 @@ def test_above_says_what_bounds_do_not(patterns: list[Pattern], bound: int) -> N
 
 @pytest.mark.spec("WQ-F6")
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), max_size=60))
-@settings(deadline=None)
 def test_group_wise_punctuation_needs_one_limit_per_group(said: list[tuple[str, int]]) -> None:
     state: Patterns = ()
     limits: dict[str, int] = {}

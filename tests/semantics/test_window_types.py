@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -39,6 +39,7 @@ from slackwater.semantics.windows import (
     shifted,
 )
 from slackwater.testing.custom_windows import shifts
+from tests.examples import examples
 
 TIME = TimeWindow(10, 5, 0, "ts")
 ALL: list[Window] = [
@@ -84,7 +85,7 @@ def by_extent(ids: Iterable[int], times: Sequence[int], holds: Callable[[int, in
 
 
 @pytest.mark.spec("WQ-F12")
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(
     times=st.lists(st.integers(-40, 40), min_size=1, max_size=12),
     size=st.integers(1, 12),
@@ -137,7 +138,7 @@ def test_a_custom_type_may_have_pieces_and_ids_of_any_kind() -> None:
 
 
 @pytest.mark.spec("WQ-F27")
-@settings(max_examples=80, deadline=None)
+@examples(40)
 @given(
     start=st.tuples(st.integers(1, 9), st.integers(-20, 20)),
     end=st.tuples(st.integers(1, 9), st.integers(-20, 40)),

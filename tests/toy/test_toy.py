@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.store import failpoints
@@ -23,6 +23,7 @@ from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.executors.local import local_executor
 from slackwater.testing.executors.spark import spark_executor
 from slackwater.testing.transcripts.script import Observed
+from tests.examples import examples
 from tests.test_registries import BY_NODE, Listed, complaints, node_types
 from tests.toy import written
 from tests.toy.model import Delay
@@ -97,7 +98,7 @@ def test_on_spark(spark: SparkSession, splits: bool) -> None:
 TIMES = st.lists(st.lists(st.integers(0, 30), max_size=6), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(30)
 @given(TIMES, st.integers(0, 9))
 def test_any_rows_leave_as_the_definition_says(batches: list[list[int]], by: int) -> None:
     steps = "\n".join(f"  - rows: {{s: {[[t, i] for i, t in enumerate(b)]}}}" for b in batches)

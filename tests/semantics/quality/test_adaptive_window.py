@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.semantics.quality.adwin import Adwin
@@ -19,6 +19,7 @@ from slackwater.semantics.quality.statistics import (
     next_edges,
 )
 from slackwater.testing.oracle.quality import PlainAdwin
+from tests.examples import examples
 
 # Width and number of cuts after 500, 1000, ... values of `_values`, by river 0.26.1 (drift.ADWIN, defaults).
 RIVER = [
@@ -48,7 +49,7 @@ def test_the_window_is_cut_where_the_published_implementation_cuts_it() -> None:
 
 
 @pytest.mark.spec("QD-C2", "QD-C1")
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 900), max_size=5))
 def test_the_window_is_that_of_one_value_after_the_other(seed: int, cuts: list[int]) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.semantics.quality.delays import (
@@ -28,6 +28,7 @@ from slackwater.semantics.quality.statistics import (
     StreamStatistics,
 )
 from slackwater.testing.oracle.quality import window_coverage
+from tests.examples import examples
 
 F = np.array([0.6, 0.2, 0.1, 0.1])
 
@@ -71,7 +72,7 @@ def test_the_curve_is_the_sum_over_basic_windows(
 
 
 @pytest.mark.spec("QD-C6")
-@settings(max_examples=30, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(5, 60), st.integers(0, 30))
 def test_at_the_edge_of_a_batch_the_model_counts_what_is_missing(
     seed: int, g: int, width: int, slack: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.window import TimeWindow
@@ -30,10 +30,11 @@ from slackwater.semantics.quality.target import Consumer, Target
 from slackwater.semantics.quality.threshold import (
     Asked,
 )
+from tests.examples import examples
 
 
 @pytest.mark.spec("QD-D8", "QD-D11")
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.sampled_from([(20, 5), (10, 10), (90, 3)]), st.integers(1, 4))
 def test_a_window_needs_the_slack_with_which_its_results_would_have_been_right(
     seed: int, shape: tuple[int, int], g: int

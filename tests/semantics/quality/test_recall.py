@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.semantics.quality.model import smallest
@@ -15,6 +15,7 @@ from slackwater.semantics.quality.recall import (
     kept_share,
     ordered_recall,
 )
+from tests.examples import examples
 
 COUNTS = np.array([6, 2, 1, 1])
 KS = np.arange(4)
@@ -71,7 +72,7 @@ known = st.builds(
 
 @pytest.mark.spec("QD-E9", "QD-C5", "QD-C6")
 @given(st.lists(known, min_size=2, max_size=4), st.lists(st.integers(0, 40), max_size=6))
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_all_candidates_at_once_are_those_one_by_one(streams: list[StreamDelays], slacks: list[int]) -> None:  # fmt: skip
     curve = ordered_recall(streams, np.array(sorted(slacks), np.int64))
     assert curve == pytest.approx([brute_recall(streams, k) for k in sorted(slacks)])
@@ -80,7 +81,7 @@ def test_all_candidates_at_once_are_those_one_by_one(streams: list[StreamDelays]
 
 
 @given(st.lists(known, min_size=2, max_size=3))
-@settings(max_examples=40, deadline=None)
+@examples(25)
 def test_results_that_leave_at_once_need_less_slack(streams: list[StreamDelays]) -> None:
     slacks = np.arange(0, 40, 3)
     at_once = immediate_recall(streams, slacks)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.semantics.quality.join_measured import MeasuredSlack
@@ -17,6 +17,7 @@ from slackwater.semantics.quality.recall_lateness import (
     lateness_edges,
 )
 from slackwater.semantics.quality.recall_state import RecallState
+from tests.examples import examples
 
 
 @given(st.lists(st.integers(-50, 10_000_000), max_size=20), st.integers(1, 1000))
@@ -52,7 +53,7 @@ def one_by_one(results: list[tuple[int, int]], clock: int, gr: int, interval: in
     st.lists(st.tuples(st.integers(0, 300), st.sampled_from([0, 0, 0, 3, 8, 15, 40, 90])), min_size=1),
     st.integers(100, 500),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_shares_are_those_of_the_definition(results: list[tuple[int, int]], clock: int) -> None:
     known = [(t, k) for t, k in results if t + k <= clock] or results
     lateness = ResultLateness(5, 20, 120)

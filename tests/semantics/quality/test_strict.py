@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from slackwater.model.window import TimeWindow
@@ -18,6 +18,7 @@ from slackwater.semantics.quality.strict import Feed, judge
 from slackwater.semantics.quality.target import Consumer, Target
 from slackwater.semantics.quality.threshold import Asked
 from slackwater.testing.oracle.quality import simulate
+from tests.examples import examples
 
 Rows = list[tuple[int, float]]
 QUICK = (Phase.explicit, Phase.generate)  # a stream of hundreds of rows does not shrink
@@ -73,7 +74,7 @@ def window_sums(rows: Rows, bounds: np.ndarray, width: int, slide: int) -> dict[
     "QD-D10",
     "QD-D11",
 )
-@settings(max_examples=25, deadline=None, phases=QUICK)
+@examples(25, phases=QUICK)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([(20, 5), (30, 30), (17, 4), (6, 10)]),
@@ -96,7 +97,7 @@ def test_slacks_and_sums_are_those_of_the_simulation(
 
 
 @pytest.mark.spec("QD-A1")
-@settings(max_examples=15, deadline=None, phases=QUICK)
+@examples(15, phases=QUICK)
 @given(
     st.integers(0, 10**6),
     st.lists(st.integers(0, 400), max_size=6),
