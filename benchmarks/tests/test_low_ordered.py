@@ -13,7 +13,7 @@ from benchmarks.simulations import low_ordered
 from slackwater.kernels.windows import low_table
 from slackwater.semantics.low_table import LowTable
 from tests.kernels.low_table_brute import Ordered
-from tests.kernels.test_aggregate import partials, spec_of
+from tests.kernels.test_aggregate import partials, partials_of, spec_of
 from tests.kernels.test_low_table import CHOSEN, KEYS, QUICK, as_shown, home_of, shown, single
 
 
@@ -51,8 +51,7 @@ def test_the_ordered_variant_keeps_order_and_totals_in_any_batches(slots, probe,
         time += step // 4
         rows.append({"k": key, "t": time, "f8": value})
     table, left = low_ordered.empty(spec), []
-    for i in range(0, len(rows), size):
-        new = partials(spec, rows[i : i + size])
+    for new in partials_of(spec, [rows[i : i + size] for i in range(0, len(rows), size)]):
         done = low_ordered.ordered_step(spec, table, [new], rule)
         table = done.state
         assert table.entries.num_rows <= rule.size
@@ -78,10 +77,8 @@ def test_a_finished_window_leaves_without_a_burst():
     spec = spec_of(10, 10, 0, "panes", CHOSEN)
     groups = [f"g{i}" for i in range(1000)]
     full = partials(spec, [{"k": k, "t": 5, "f8": 1} for k in groups])
-    next_ones = [
-        partials(spec, [{"k": k, "t": 15, "f8": 1} for k in groups[i : i + 10]])
-        for i in range(0, 1000, 10)
-    ]
+    more = [{"k": k, "t": 15, "f8": 1} for k in groups]
+    next_ones = partials_of(spec, [more[i : i + 10] for i in range(0, 1000, 10)])
     most = {}
     for name, rule in (("lazy", LowTable(2000)), ("slow", LowTable(2000, every=5))):
         done = low_table.step(spec, low_table.empty(spec), [full], rule, 0)

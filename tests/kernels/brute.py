@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
@@ -76,11 +77,13 @@ def all_primitives() -> list[Primitive]:
 PAIRS = (("s", "f8"), ("i4", "s"), ("d38", "ts"), ("b", "i1"), ("dt", "w38"))
 
 
-def table(rows: list[dict]) -> pa.Table:
-    """Rows of the test columns (absent = null), with key ``k`` and time ``t``."""
-    schema = pa.schema(
-        [("k", pa.string()), ("t", pa.int64())] + [(c, arrow_type(t)) for c, t in COLUMNS.items()]
-    )
+TYPES = {"k": pa.string(), "t": pa.int64()} | {c: arrow_type(t) for c, t in COLUMNS.items()}
+
+
+def table(rows: list[dict], sql: str | None = None) -> pa.Table:
+    """Rows of the test columns (absent = null), with key ``k`` and time ``t``; those that ``sql`` names."""
+    names = set(TYPES) if sql is None else set(re.findall(r"\w+", sql))
+    schema = pa.schema([(c, t) for c, t in TYPES.items() if c in names])
     return pa.table(
         [pa.array([r.get(f.name) for r in rows], type=f.type) for f in schema], schema=schema
     )

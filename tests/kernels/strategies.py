@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from decimal import Decimal
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -51,8 +53,14 @@ VALUES = {
 }
 
 
-def rows(columns: list[str], times: st.SearchStrategy, most: int = 25) -> st.SearchStrategy:
+def rows(columns: Iterable[str], times: st.SearchStrategy, most: int = 25) -> st.SearchStrategy:
     """Lists of rows with key ``k``, time ``t`` and the named columns, each maybe null."""
+    return _rows(tuple(columns), times, most)
+
+
+@cache
+def _rows(columns: tuple[str, ...], times: st.SearchStrategy, most: int) -> st.SearchStrategy:
+    """Kept, since a new strategy is looked through in every example."""
     fields = {c: st.one_of(st.none(), VALUES[c]) for c in columns}
     fields["k"] = st.sampled_from([None, "a", "b"])
     fields["t"] = times

@@ -27,8 +27,9 @@ from tests.kernels.test_aggregate import PRIMITIVES, expected, spec_of
 NOW = ModeRules(share=0)
 
 
-def rows_of(spec: AggregateSpec, table: pa.Table) -> pa.Table:
+def rows_of(spec: AggregateSpec, data: list[dict] | pa.Table) -> pa.Table:
     sql = adaptive.rows_select(spec, ['"k"'], '"t"', "input")
+    table = data if isinstance(data, pa.Table) else brute.table(data, sql)
     return adaptive.rows(
         column_engine.sql_to_arrow(column_engine.connect(), sql, {"input": table}), spec
     )
@@ -54,10 +55,13 @@ class Machine:
             adaptive.eager_schema(self.spec).empty_table(),
         ]
 
-    def step(self, table: pa.Table, close_to: int) -> adaptive.AdaptiveStep:
+    def step(self, data: list[dict], close_to: int) -> adaptive.AdaptiveStep:
+        return self.arrive(rows_of(self.spec, data), close_to)
+
+    def arrive(self, fresh: pa.Table, close_to: int) -> adaptive.AdaptiveStep:
         kept, items, eager = self.state
         done = adaptive.step(
-            self.spec, rows_of(self.spec, table), kept, items, eager, self.closed, close_to,
+            self.spec, fresh, kept, items, eager, self.closed, close_to,
             self.rules,
         )  # fmt: skip
         before, after = set(eager["_k0"].to_pylist()), set(done.eager["_k0"].to_pylist())
@@ -155,7 +159,7 @@ def test_results_are_those_of_the_extents(range_, slide, origin, batches, some, 
     seen: list[dict] = []
     for (data, close_to), windows in zip(batches, expected(spec, batches), strict=True):
         closed = machine.closed
-        output = machine.step(brute.table(data), close_to).output
+        output = machine.step(data, close_to).output
         assert output.schema == aggregate.output_schema(spec)
         got = {(r["_k0"], r["_wid"]): r for r in output.to_pylist()}
         assert len(got) == output.num_rows and set(got) == set(windows)
@@ -178,7 +182,7 @@ def test_groups_change_sides_and_meanwhile_have_both_kinds_of_state():
 
     def batch(times, close_to):
         rows = [{**brute_row(), "k": k, "t": t} for k, t in times]
-        done = machine.step(brute.table(rows), close_to)
+        done = machine.step(rows, close_to)
         return done, {(r["_k0"], r["_wid"]): r["_a0"] for r in done.output.to_pylist()}
 
     done, _ = batch([("a", 1), ("b", 2)], -END)
@@ -209,7 +213,7 @@ def test_a_buffer_of_rows_is_reduced_pane_by_pane(monkeypatch):
     spec = spec_of(60, 10, 0, "buffered", PRIMITIVES[:4])
     machine = Machine(spec, BUFFERED)
     rows = [{**brute_row(), "k": k, "t": t, "i8": t} for k in "ab" for t in range(60)]
-    done = machine.step(brute.table(rows[::-1]), -END)
+    done = machine.step(rows[::-1], -END)
     assert (
         dict(done.groups) == {"eager": 0, "lazy": 2, "transition": 0} and done.rows.num_rows == 120
     )
@@ -221,7 +225,7 @@ def test_a_buffer_of_rows_is_reduced_pane_by_pane(monkeypatch):
         return plain(inner, fresh, *rest)
 
     monkeypatch.setattr(aggregate, "step", counted)
-    output = machine.step(brute.table([]), END).output
+    output = machine.step([], END).output
     assert given == [2 * 6]  # groups and panes, not groups and windows (2 * 11)
     windows = brute.windows(rows, 60, 10, 0)
     got = {(r["_k0"], r["_wid"]): r for r in output.to_pylist()}
@@ -237,7 +241,7 @@ def test_partials_are_of_panes_or_of_windows_whichever_are_fewer():
     assert adaptive.unit(spec_of(60, 59, 0, "adaptive")).plan == "wids"
     machine = Machine(spec_of(60, 59, 0, "adaptive", PRIMITIVES[:2]))
     rows = [{**brute_row(), "k": "a", "t": t} for t in range(58)]
-    assert machine.step(brute.table(rows), -END).groups["eager"] == 1
+    assert machine.step(rows, -END).groups["eager"] == 1
     assert machine.state[1].num_rows == 1  # not 58 panes of a tick
 
 
@@ -276,8 +280,8 @@ def test_state_is_no_larger_than_the_better_way_alone(window, skew):
     ratios = []
     for i, batch in enumerate(zipf(7, 6_000, 1_000, skew, 20)):
         close_to = (20 * (i + 1) - 5) // window[1] - 1
-        machine.step(batch, close_to)
         live.append(rows_of(spec, batch))
+        machine.arrive(live[-1], close_to)
         lazy = machine._alive(pa.concat_tables(live))
         sql = aggregate.partial_select(wids, ['"_k0"'], '"_time"', "kept")
         plain = {"_x0": "i8", "_x1": "f8"}
@@ -306,5 +310,5 @@ def test_rows_that_are_kept_are_what_the_model_says_of_sources_that_lag():
         for rate, lag in zip(rates, behind, strict=True):
             ticks = range(max(0, start - lag), max(0, end - lag))
             rows += [{**brute_row(), "k": "a", "t": t} for t in ticks for _ in range(rate)]
-        machine.step(brute.table(rows), -END)
+        machine.step(rows, -END)
     assert machine.volumes == {"a": rows_held(rates, 60, behind)} == {"a": 10 * 60 + 2 * 40}

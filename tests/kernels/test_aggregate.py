@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from slackwater.kernels import column_engine
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import END, AggregateSpec
+from slackwater.model.names import ours
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow
 from tests.examples import examples
@@ -40,11 +42,21 @@ def spec_of(range_, slide, origin, plan, primitives=PRIMITIVES, keys=KEY, ansi=F
 
 
 def partials(spec: AggregateSpec, data: list[dict], keys=('"k"',)) -> pa.Table:
-    sql = aggregate.partial_select(spec, keys, '"t"', "input")
-    con = column_engine.connect()
-    return aggregate.partials(
-        column_engine.sql_to_arrow(con, sql, {"input": brute.table(data)}), spec
-    )
+    return partials_of(spec, [data], keys)[0]
+
+
+def partials_of(spec: AggregateSpec, batches: list[list[dict]], keys=('"k"',)) -> list[pa.Table]:
+    """The partials of each batch, by one statement: each costs the column engine milliseconds."""
+    more = [("_batch", '"batch"')] if len(batches) > 1 else []
+    sql = aggregate.partial_select(spec, keys, '"t"', "input", more)
+    table = brute.table([row for data in batches for row in data], sql)
+    numbers = pa.array([i for i, data in enumerate(batches) for _ in data], pa.int64())
+    table = table.append_column("batch", numbers)
+    raw = column_engine.sql_to_arrow(column_engine.connect(), sql, {"input": table})
+    if not more:
+        return [aggregate.partials(raw, spec)]
+    batch = raw[ours("_batch")]
+    return [aggregate.partials(raw.filter(pc.equal(batch, i)), spec) for i in range(len(batches))]
 
 
 def run(
@@ -53,9 +65,10 @@ def run(
     """Outputs per batch and the runs kept, for (rows, windows to close) batches."""
     closed, runs, outputs = -END, [], []
     empty = aggregate.partials_schema(spec).empty_table()
-    for data, close_to in batches:
+    fresh = partials_of(spec, [data for data, _ in batches])
+    for new, (_, close_to) in zip(fresh, batches, strict=True):
         state = pa.concat_tables([empty, *runs])
-        result = aggregate.step(spec, partials(spec, data), state, closed, close_to)
+        result = aggregate.step(spec, new, state, closed, close_to)
         assert result.output.schema == aggregate.output_schema(spec)
         assert result.keep.schema == aggregate.partials_schema(spec)
         outputs.append(result.output.to_pylist())
@@ -246,7 +259,7 @@ def test_nothing_to_close_gives_nothing():
 
 def float_keys(values: list[float | None]) -> tuple[AggregateSpec, pa.Table]:
     spec = spec_of(5, 5, 0, "panes", COUNT_SUM_MAX[:1], keys=(Field("f8", "double"),))
-    tables = [partials(spec, [{"f8": v, "t": 1}], ['"f8"']) for v in values]
+    tables = partials_of(spec, [[{"f8": v, "t": 1}] for v in values], ['"f8"'])
     return spec, aggregate.merge_partials(spec, tables)
 
 
@@ -261,7 +274,7 @@ def test_null_nan_and_zero_keys_group_as_in_sql():
 def test_merging_is_sorted_and_idempotent():
     spec = spec_of(4, 2, 0, "panes")
     data = [{"k": k, "t": t, "i8": t} for t in range(20) for k in ("x", "y", None, "z")]
-    merged = aggregate.merge_partials(spec, [partials(spec, data[i::3]) for i in range(3)])
+    merged = aggregate.merge_partials(spec, partials_of(spec, [data[i::3] for i in range(3)]))
     order = [(r["_bucket"], r["_k0"] or "", r["_pane"]) for r in merged.to_pylist()]
     assert order == sorted(order) and len(set(order)) == len(order) == 40
     assert aggregate.merge_partials(spec, [merged]).equals(merged)

@@ -19,7 +19,7 @@ from slackwater.semantics.window_ids import last_complete
 from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.low_table_brute import OrderFree
-from tests.kernels.test_aggregate import PRIMITIVES, partials, spec_of
+from tests.kernels.test_aggregate import PRIMITIVES, partials, partials_of, spec_of
 
 CHOSEN = (PRIMITIVES[0], PRIMITIVES[3])  # count(*), sum(f8); sums of small whole numbers are exact
 QUICK = examples(25, suppress_health_check=list(HealthCheck))
@@ -108,12 +108,13 @@ def test_a_batch_is_its_rows_in_the_order_that_the_kernel_declares(rule, batches
     spec = spec_of(size, size, 0, "panes", CHOSEN)
     table, oracle = low_table.empty(spec), OrderFree(rule.size, home_of(rule), 0, rule.probe)
     hashes = {k: int(hash_of([pa.array([k])]).view(np.int64)[0]) for k in KEYS}
-    for rows, _ in batches:
+    fresh = partials_of(spec, [rows for rows, _ in batches])
+    for new, (rows, _) in zip(fresh, batches, strict=True):
         there = {e.key() for e in oracle.slots if e is not None}
         keyed = [(row["t"] // size, row["k"], row["f8"]) for row in rows]
         keyed.sort(key=lambda r: (r[:2] not in there, r[0], hashes[r[1]]))
         left = [e for row in keyed for e in oracle.arrive(*row, START)]
-        done = low_table.step(spec, table, [partials(spec, rows)], rule, START)
+        done = low_table.step(spec, table, [new], rule, START)
         table = done.state
         assert sorted(shown(spec, done.sent)) == sorted(as_shown(left))
         slots = dict(zip(table.entries["_slot"].to_pylist(), shown(spec, table.entries)))
@@ -131,10 +132,12 @@ def test_the_roll_up_gives_what_a_plain_aggregate_gives(plan, rule, batches, ran
     tables = [low_table.empty(spec) for _ in range(tasks)]
     state = aggregate.partials_schema(spec).empty_table()
     bound, promised, closed, out = -20, START, START, {}
-    for n, (rows, new_bound) in enumerate([*batches, ([], END)]):
+    batches = [*batches, ([], END)]
+    fresh = iter(partials_of(spec, [rows[i::tasks] for rows, _ in batches for i in range(tasks)]))
+    for n, (_, new_bound) in enumerate(batches):
         arrived = [state.slice(0, 0)]
         for i in range(tasks):
-            new = partials(spec, rows[i::tasks])
+            new = next(fresh)
             opened = first_open(bound, 0, panes.width)
             before = tables[i].carry
             done = low_table.step(spec, tables[i], [new], rule, opened)
@@ -221,12 +224,11 @@ def test_the_outcome_does_not_depend_on_the_order_of_rows(rule, rows, random):
     data = [{"k": k, "t": t, "f8": t} for k, t in rows]
     cut = random.randint(0, len(data))
     mixed = random.sample(data, len(data))
-    start = low_table.step(
-        spec, low_table.empty(spec), [partials(spec, data[: len(data) // 2])], rule, 0
-    ).state
-    once = low_table.step(spec, start, [partials(spec, data)], rule, 1)
-    again = low_table.step(
-        spec, start, [partials(spec, mixed[:cut]), partials(spec, mixed[cut:])], rule, 1
+    half, whole, *parts = partials_of(
+        spec, [data[: len(data) // 2], data, mixed[:cut], mixed[cut:]]
     )
+    start = low_table.step(spec, low_table.empty(spec), [half], rule, 0).state
+    once = low_table.step(spec, start, [whole], rule, 1)
+    again = low_table.step(spec, start, parts, rule, 1)
     assert once.state.entries.sort_by("_slot").equals(again.state.entries.sort_by("_slot"))
     assert sorted(shown(spec, once.sent)) == sorted(shown(spec, again.sent))

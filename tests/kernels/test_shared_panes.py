@@ -27,7 +27,7 @@ from slackwater.semantics.window_ids import closed_by
 from tests.examples import examples
 from tests.kernels import brute
 from tests.kernels.strategies import rows
-from tests.kernels.test_aggregate import PRIMITIVES, TIMES, partials, spec_of
+from tests.kernels.test_aggregate import PRIMITIVES, TIMES, partials_of, spec_of
 
 COLUMNS = ["i4", "i8", "f8", "s", "d18", "w38", "b"]
 WINDOWS = st.builds(
@@ -69,10 +69,10 @@ def bounds_of(batches: list[list[dict]], slack: int) -> list[int]:
 def unshared(spec: AggregateSpec, batches: list[list[dict]], bounds: list[int]) -> list:
     closed, kept, found = -END, [], []
     empty = aggregate.partials_schema(spec).empty_table()
-    for data, bound in zip(batches, bounds, strict=True):
+    for new, bound in zip(partials_of(spec, batches), bounds, strict=True):
         close_to = closed_by(bound, spec.sliding)
         state = pa.concat_tables([empty, *kept])
-        done = aggregate.step(spec, partials(spec, data), state, closed, close_to)
+        done = aggregate.step(spec, new, state, closed, close_to)
         kept.append(done.keep)
         found.append(done)
         closed = max(closed, close_to)
@@ -121,9 +121,9 @@ def compare(chosen, batches) -> list[list[pa.Table]]:
         pane = held["_pane"]
         return held.filter(pc.and_(pc.greater_equal(pane, low), pc.less_equal(pane, high)))
 
-    for i, data in enumerate(batches):
+    for i, new in enumerate(partials_of(store.spec, batches)):
         close_to = [closed_by(b[i], s.sliding) for b, s in zip(every, specs, strict=True)]
-        done = shared_panes.step(store, partials(store.spec, data), state, closed, close_to)
+        done = shared_panes.step(store, new, state, closed, close_to)
         closed = [max(a, b) for a, b in zip(closed, close_to, strict=True)]
         first = shared_panes.needed(store, closed)
         held = pa.concat_tables([held.filter(pc.greater_equal(held["_pane"], first)), done.keep])

@@ -34,7 +34,7 @@ def in_batches(p, data: list[dict], batches: int, window=WINDOW) -> tuple[dict, 
     """{wid: value} of data that came in several batches, and the largest table that was stored."""
     spec = spec_of(p, window)
     size = -(-len(data) // batches)
-    parts = [flow.partials(spec, data[i : i + size], ()) for i in range(0, len(data), size)]
+    parts = flow.partials_of(spec, [data[i : i + size] for i in range(0, len(data), size)], ())
     state = aggregate.partials_schema(spec).empty_table()
     for part in parts:
         state = aggregate.merge_partials(spec, [state, part])

@@ -18,7 +18,7 @@ from slackwater.semantics.smoothing import Smoothing, cells_out, forced_to, held
 from slackwater.semantics.window_ids import last_complete
 from tests.examples import examples
 from tests.kernels import brute
-from tests.kernels.test_aggregate import PRIMITIVES, partials, spec_of
+from tests.kernels.test_aggregate import PRIMITIVES, partials, partials_of, spec_of
 
 ALL = (0, BUCKETS)
 CHOSEN = (PRIMITIVES[0], PRIMITIVES[1], PRIMITIVES[5])
@@ -53,9 +53,9 @@ def test_spread_results_are_all_results(plan, range_, slide, batches, most, wind
     closed = {g: np.full(np.diff(bucket_range(g, groups))[0], START) for g in range(groups)}
     state, out, promised = empty, {}, START
     data = [*batches, *[([], batches[-1][1])] * 2, ([], END)]
-    for rows, bound in data:
+    fresh = partials_of(spec, [rows for rows, _ in data])
+    for new, (_, bound) in zip(fresh, data, strict=True):
         close_to = END if bound >= END else last_complete(bound, w)
-        new = partials(spec, rows)
         pool, kept = state, [state]
         for g in range(groups):
             low, high = bucket_range(g, groups)
