@@ -158,6 +158,8 @@ class SlackAggregate:
         self.seen += len(closed)
 
     def _reduced(self, new: pa.Table, first: Ints, room: Ints) -> pa.Table:
+        if not room.any():
+            return aggregate.partials_schema(self.spec).empty_table()
         places = np.repeat(np.arange(len(room)), room)
         within = np.arange(len(places)) - np.repeat(np.cumsum(room) - room, room)
         rows = new.take(pa.array(places)).append_column(WID, pa.array(first[places] + within))

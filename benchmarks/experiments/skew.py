@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +13,13 @@ import pyarrow.compute as pc
 
 from benchmarks.baselines.buffering import Buffering, Running
 from benchmarks.baselines.merge import Merge
-from benchmarks.experiments.common import Finding, mb, reduced, yes
-from slackwater.kernels.column_engine import connect
+from benchmarks.experiments.common import Finding, mb, yes
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
 from slackwater.model.aggregate import Primitive
+from slackwater.model.duck_sql import quote
+from slackwater.model.names import ours
 from slackwater.model.schema import Field
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
@@ -94,19 +97,17 @@ def out_of_order(
     count = (Primitive("_a0", "count", (), "bigint"),)
     spec = AggregateSpec(tuple(Field(k, "bigint") for k in keys), window, count, "panes", True)
     state = aggregate.partials_schema(spec).empty_table()
-    con = connect()
     newest = [START] * len(links)
     closed, most, results, total = -aggregate.END, 0, 0, 0
     last = seconds_of(links, delays)
+    fresh = reduced_by_second(links, delays, spec)
     for second in range(last + 1):
-        new = arriving(links, delays, second)
-        for i, table in enumerate(new):
+        for i, table in enumerate(arriving(links, delays, second)):
             if table.num_rows:
                 newest[i] = int(ints(table, "__sw_time")[-1])
         bound = END if second == last else min(newest)
         to = aggregate.END if bound == END else last_complete(bound, window)
-        fresh = reduced(pa.concat_tables(new), spec, [f'"{k}"' for k in keys], con)
-        done = aggregate.step(spec, fresh, state, closed, to)
+        done = aggregate.step(spec, fresh[second], state, closed, to)
         closed = max(closed, to)
         state = aggregate.merge_partials(spec, [state, done.keep])
         state = state.filter(pa.array(ints(state, "_pane") >= aggregate.needed(spec, closed)))
@@ -114,6 +115,25 @@ def out_of_order(
         results += done.output.num_rows
         total += pc.sum(done.output["_a0"]).as_py() or 0
     return Peaks(most, 0, results, total)
+
+
+def reduced_by_second(
+    links: Sequence[pa.Table], delays: Sequence[int], spec: AggregateSpec
+) -> list[pa.Table]:
+    """The partials of what comes in each second, by one statement: only the bytes of state are measured here."""
+    rows = pa.concat_tables(
+        table.append_column("second", pa.array(ints(table, "__sw_time") // MILLI + delay))
+        for table, delay in zip(links, delays, strict=True)
+    )
+    by = [("_second", '"second"')]
+    sql = aggregate.partial_select(
+        spec, [quote(k.name) for k in spec.keys], '"__sw_time"', "input", by
+    )
+    raw = sql_to_arrow(connect(), sql, {"input": rows}).sort_by(ours("_second"))
+    ends = np.searchsorted(
+        ints(raw, ours("_second")), np.arange(seconds_of(links, delays) + 2)
+    ).tolist()
+    return [aggregate.partials(raw.slice(a, b - a), spec) for a, b in pairwise(ends)]
 
 
 def seconds_of(links: Sequence[pa.Table], delays: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -45,21 +46,24 @@ def disordered(
     No row comes more than ``max_delay`` behind the newest one before it, so that a bound of
     ``newest - max_delay`` is never broken. Times tie often.
     """
-    events = draw(
-        st.lists(
-            st.tuples(
-                st.integers(low, high),
-                st.integers(0, max_delay),
-                st.sampled_from(list(keys)),
-                st.none() | st.integers(-9, 9),
-            ),
-            min_size=min_rows,
-            max_size=max_rows,
-        )
-    )
+    events = draw(_events(min_rows, max_rows, max_delay, low, high, tuple(keys)))
     # Whoever arrives at (time + own delay) is at most that delay behind everything before it.
     arrived = sorted(events, key=lambda e: e[0] + e[1])
     return [{"ts": t, "k": k, "v": v, "i": i} for i, (t, _, k, v) in enumerate(arrived)]
+
+
+@cache
+def _events(
+    min_rows: int, max_rows: int, max_delay: int, low: int, high: int, keys: tuple[Any, ...]
+) -> st.SearchStrategy[list[tuple[int, int, Any, int | None]]]:
+    """Kept, since a new strategy is looked through in every example."""
+    event = st.tuples(
+        st.integers(low, high),
+        st.integers(0, max_delay),
+        st.sampled_from(keys),
+        st.none() | st.integers(-9, 9),
+    )
+    return st.lists(event, min_size=min_rows, max_size=max_rows)
 
 
 def cut(rows: Sequence[T], cuts: Sequence[int]) -> list[list[T]]:
@@ -68,6 +72,7 @@ def cut(rows: Sequence[T], cuts: Sequence[int]) -> list[list[T]]:
     return [list(rows[a:b]) for a, b in itertools.pairwise(places)]
 
 
+@cache
 def cuts(max_rows: int = 30, max_batches: int = 6) -> st.SearchStrategy[list[int]]:
     """Places for `cut`: anywhere, or every few rows (short streams would seldom be cut otherwise)."""
     regular = st.integers(1, max(1, max_batches)).map(lambda n: list(range(n, max_rows, n)))

@@ -59,8 +59,11 @@ def entering(table: pa.Table, on: str) -> pa.Table:
 
 def timed(child: Node, table: pa.Table, on: str) -> pa.Table:
     """The table with the rows' times as `TIME`."""
-    sql = f"SELECT *, {ticks_of(child, on)} AS {TIME} FROM t ORDER BY {PLACE}"
-    return query(sql, table)
+    time = next(t for t in child.times if t.name == on)
+    if time.parts or time.kind == "window":
+        sql = f"SELECT *, {_ticks(time)} AS {TIME} FROM t ORDER BY {PLACE}"
+        return query(sql, table)
+    return table.append_column(TIME, table[on].cast(pa.int64()))
 
 
 def ticks_of(child: Node, on: str) -> str:
