@@ -19,7 +19,7 @@ PARALLEL ?= -n 3
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality faults random conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality bench-between faults random conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench-experiments: setup ## experiments on the kernels beside baselines that nee
 
 bench-quality: setup ## quality targets: how often they are kept, and how long results wait
 	$(PY) -m benchmarks quality $(BENCH)
+
+bench-between: setup ## windows and joins, this tree and an earlier commit in turns (COMMIT=main~9 BENCH="--cases 2m")
+	$(PY) -m benchmarks.between $(COMMIT) $(BENCH)
 
 # Whoever asks for some faults wants no random tests.
 faults: setup $(CLASSES) ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
