@@ -55,7 +55,8 @@ def main(
         stand(spark, scenarios()[name], Path(inputs), Path(state), int(groups), points)
     query = scenarios()[name].start(spark, Path(inputs), Path(state), groups=int(groups))
     query.awaitTermination()
-    print("finished", flush=True)
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)  # type: ignore[union-attr]
+    print(f"failed tasks: {executors.head().failedTasks()}", flush=True)
     spark.stop()
 
 
