@@ -187,6 +187,23 @@ def test_another_path_or_time_is_another_log(
         check_log(folder, log)
 
 
+def test_a_first_entry_with_another_folder_is_named_beside_the_one_after_it(tmp_path: Path) -> None:
+    """A path is compared with the one before it: of the first one the name alone."""
+    folder = tmp_path / "sources" / "0"
+    for number in range(3):
+        entry(folder, number, f"file:///in/{number}")
+    log = logs_at(tmp_path, AT, {})["0"]
+    replaced("/in/", "/im/")(folder / "0")
+    with pytest.raises(CheckpointError, match=r"'sources/0/1' is damaged.*'sources/0/0'"):
+        check_log(folder, log)
+    replaced("/im/", "/in/")(folder / "0")
+    check_log(folder, log)
+    replaced('"timestamp": 7', '"timestamp": 8')(folder / "1")
+    with pytest.raises(CheckpointError) as error:
+        check_log(folder, log)
+    assert "sources/0/0" not in str(error.value)
+
+
 def test_a_lost_compact_file_is_named(tmp_path: Path) -> None:
     folder = three_entries(tmp_path, "file:///in")
     log = logs_at(tmp_path, AT, {})["0"]

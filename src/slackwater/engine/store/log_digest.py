@@ -25,6 +25,7 @@ from slackwater.engine.store.spark_log import (
     log_offset,
     lost_entry,
 )
+from slackwater.errors import CheckpointError
 from slackwater.model.plain import plain
 
 RECENT = 32
@@ -116,11 +117,24 @@ def check_log(folder: Path, log: Log) -> None:
         return
     now, last = FileLog(), ""
     for number, entry in _whole(folder, log.offset):
-        now, last = now.plus(number, last, entry), _folder(entry, last)
+        now, before, last = now.plus(number, last, entry), last, _folder(entry, last)
         wanted = log.recent.get(str(number), now.digest)
         if wanted != now.digest:
-            path = _source_of(folder, number)
-            raise damaged(path, _what(folder), "the files it names are not those that were read")
+            moved = bool(before) and posixpath.dirname(entry[0]["path"]) != before
+            raise _changed(folder, number, moved)
+
+
+def _changed(folder: Path, number: int, moved: bool) -> CheckpointError:
+    """The error of an entry that is another one; ``moved``: its first file lies elsewhere than the last before it.
+
+    A path is compared with the one before it, since a whole log may have moved. So either may be the wrong one.
+    """
+    path, reason = _source_of(folder, number), "the files it names are not those that were read"
+    earlier = _source_of(folder, number - 1) if moved else path
+    if earlier != path:
+        shown = "/".join(earlier.parts[-3:])
+        reason += f", or it is as it was, and '{shown}' names others"
+    return damaged(path, _what(folder), reason)
 
 
 def _continued(folder: Path, before: FileLog, end: int) -> FileLog:
