@@ -25,6 +25,7 @@ from benchmarks.tables import plain
 
 CONTENDERS = {*OURS, join_cases.BOUNDED}
 ANSWER = "answer: "
+GIT = ("git", "-C", str(ROOT))
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ def main() -> None:
     options = parser.parse_args()
     scratch = Path(options.scratch).absolute()
     rows = list(chosen(options.benchmark, options.cases))
+    if not rows:
+        parser.error(f"no case has {options.cases!r} in its name")
+    verified = [*GIT, "rev-parse", "--verify", "--quiet", f"{options.commit}^{{commit}}"]
+    if subprocess.run(verified, stdout=subprocess.DEVNULL, check=False).returncode:
+        parser.error(f"{options.commit!r} is no commit of this repository")
     with ExitStack() as stack:
         before = stack.enter_context(checked_out(options.commit, scratch))
         sides = {
@@ -132,12 +138,13 @@ def checked_out(commit: str, scratch: Path) -> Iterator[Path]:
     """A tree of the commit, which is removed at the end."""
     folder = scratch / "before"
     scratch.mkdir(parents=True, exist_ok=True)
-    git = ["git", "-C", str(ROOT), "worktree"]
-    subprocess.run([*git, "add", "--force", "--detach", str(folder), commit], check=True)
+    subprocess.run(
+        [*GIT, "worktree", "add", "--force", "--detach", str(folder), commit], check=True
+    )
     try:
         yield folder
     finally:
-        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+        subprocess.run([*GIT, "worktree", "remove", "--force", str(folder)], check=True)
 
 
 @contextmanager

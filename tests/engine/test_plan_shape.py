@@ -198,6 +198,13 @@ def test_routes_lead_to_their_partition(spark: SparkSession):
         spark.conf.set("spark.sql.adaptive.enabled", before)
 
 
+def test_one_task_reads_the_rows_that_tell_groups_their_number(spark: SparkSession):
+    """Spark would cut them among all cores, a task each."""
+    control = job._group_rows(spark, 5)
+    assert control.rdd.getNumPartitions() == 1
+    assert control.count() == 5
+
+
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 def test_a_second_attempt_of_a_task_counts_nothing_twice(
     spark: SparkSession, tmp_path: Path, watch: Watch, plan: str

@@ -140,7 +140,8 @@ def sql_to_arrow(
     Plain: no string views, no dictionaries, HUGEINT as decimal(38,0), times in UTC.
 
     A batch runs the same statements as the one before it. A relation is lazy, so one that is kept is run without being
-    parsed and bound once more; over tables without rows, the answer is the one of the last time.
+    parsed and bound once more; over tables without rows, the answer is the one of the last time. So a statement that
+    reads ``tables`` reads nothing else, such as files.
     """
     if con is not getattr(_local, "con", None) or not tables:
         return _answer(con, sql, tables)  # what a file holds is not known from the statement

@@ -18,7 +18,7 @@ def in_worker(task: Task) -> Task:
     """``task`` as Spark gets it: it begins by hiding what the worker imported from the garbage collector.
 
     After every task, a worker of PySpark looks at each object that it holds. Nearly all of them belong to modules,
-    never die, and take 30 to 100 ms to look at, which is more than most tasks take.
+    never die, and take longer to look at than most tasks of small batches take.
     """
     return partial(_run, task)
 

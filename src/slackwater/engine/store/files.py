@@ -62,7 +62,7 @@ def damaged(path: PurePath, what: str, reason: str) -> CheckpointError:
     """The error of a file whose content is not what was written there."""
     return CheckpointError(
         "DAMAGED_FILE",
-        f"{what} '{_shown(path)}' is damaged: {reason}",
+        f"{what} '{shown(path)}' is damaged: {reason}",
         hint=RESTORE,
         path=path,
     )
@@ -72,13 +72,13 @@ def lost_file(path: PurePath, what: str, evidence: str) -> CheckpointError:
     """The error of a file that is gone; ``evidence`` says why it must have been there."""
     return CheckpointError(
         "LOST_FILE",
-        f"{what} '{_shown(path)}' is gone: {evidence}",
+        f"{what} '{shown(path)}' is gone: {evidence}",
         hint=RESTORE,
         path=path,
     )
 
 
-def _shown(path: PurePath) -> str:
+def shown(path: PurePath) -> str:
     """The end of a path that says which file it is; the path of the checkpoint does not."""
     parts = path.parts
     return "/".join(parts[-3:] if parts[-3:-2] == ("sources",) else parts[-2:])

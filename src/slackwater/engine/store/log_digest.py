@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slackwater.engine.store.files import checksum, damaged, lost_file
+from slackwater.engine.store.files import checksum, damaged, lost_file, shown
 from slackwater.engine.store.spark_log import (
     COMPACT,
     entries,
@@ -132,8 +132,7 @@ def _changed(folder: Path, number: int, moved: bool) -> CheckpointError:
     path, reason = _source_of(folder, number), "the files it names are not those that were read"
     earlier = _source_of(folder, number - 1) if moved else path
     if earlier != path:
-        shown = "/".join(earlier.parts[-3:])
-        reason += f", or it is as it was, and '{shown}' names others"
+        reason += f", or it is as it was, and '{shown(earlier)}' names others"
     return damaged(path, _what(folder), reason)
 
 
