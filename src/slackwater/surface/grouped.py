@@ -17,8 +17,10 @@ from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.model.window import JointWindow, RowWindow, SessionWindow
+from slackwater.semantics.pattern_rules import plain_column
 from slackwater.semantics.state_bounds import check_bounded
 from slackwater.surface.joint_windows import joint_window, told_apart
+from slackwater.surface.stream_columns import Origin
 from slackwater.surface.ungrouped import completed_by_punctuation
 from slackwater.surface.window_types import group_keys, resolve
 from slackwater.surface.windows import AllTimeSpec, Windowing
@@ -70,14 +72,15 @@ class GroupedStream:
         def analysed(extra: list[str]) -> Any:
             return stream._analyser.aggregates(
                 node.schema,
-                [*self._keys, *extra],
-                list(columns),  # type: ignore[arg-type]
+                [*(self._stream._placed(k) for k in self._keys), *extra],
+                [self._stream._placed(c) for c in columns],
                 _time_text(time, node),
             )
 
         keys, primitives, outputs = analysed([])
         if more := group_keys(window, [k.name for k in keys]):
             keys, primitives, outputs = analysed(more)
+        same = [k.name for k in keys if plain_column(k.expr) == k.name]
         stream, keys, primitives = _evaluated(stream, times, keys, primitives, carried)
         node = stream._node
         names = [w.name for w in self._windows]
@@ -119,7 +122,7 @@ class GroupedStream:
             schema, own, node, keys, window, primitives, outputs, self._window.emit_empty
         )
         check_bounded(made)
-        return stream._with(made)
+        return stream._with(made, Origin(self._stream, {name: name for name in same}))
 
     def count(self) -> Stream:
         """Number of rows, in a column ``count``."""

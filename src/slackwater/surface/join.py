@@ -21,6 +21,7 @@ from slackwater.model.window import TimeWindow
 from slackwater.surface.bands import BandSpec
 from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.surface.equalities import cast_as_compared, compared_type, equalities
+from slackwater.surface.stream_columns import Origin
 from slackwater.surface.windows import WindowSpec
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def join_streams(
     else:
         keys = _keys(streams, names)
     mixed = tuple(_mixed(streams, names, shared, shown.fields))
+    sides = streams
     computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
     streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
     test = None if where is None else _test(where, streams[0], shown.fields)
@@ -103,7 +105,7 @@ def join_streams(
     first = streams[0]
     from slackwater.surface.stream import Stream
 
-    result = Stream(node, inputs, first._analyser, first._spark)
+    result = Stream(node, inputs, first._analyser, first._spark, origins=shown.origins(sides, kind))
     return result.sort() if emit == "ordered" else result
 
 
@@ -147,6 +149,7 @@ class _Columns:
     def __init__(self, streams: Sequence[Stream], shared: Sequence[Key], how: How):
         outputs: list[Named] = []
         self._names: dict[tuple[int, str], str] = {}
+        self._shared = {key[0] for key in shared}
         for key in shared:
             outputs.append(Named(key[0], _once(streams, key, how)))
             for i, n in enumerate(key):
@@ -183,6 +186,17 @@ class _Columns:
     def name_of(self, input: int, name: str) -> str:
         """What a column of an input is called in the result."""
         return self._names[input, name]
+
+    def origins(self, streams: Sequence[Stream], how: How) -> list[Origin]:
+        """The columns of each stream that are columns of the result."""
+        made = []
+        for i, s in enumerate(streams):
+            names = {f.name: self.name_of(i, f.name) for f in s._node.schema}
+            # A row without a partner has a shared key that this stream's row would not have.
+            alone = how == "full" or how == ("right" if i == 0 else "left")
+            keys = self._shared if alone else set()
+            made.append(Origin(s, {n: out for n, out in names.items() if out not in keys}))
+        return made
 
     @property
     def owners(self) -> dict[str, tuple[int, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import Analyser, struct_of
+from slackwater.engine.analysis.stream_columns import Owner, names_a_stream
 from slackwater.engine.lowlevel.inputs import Input
 from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
@@ -22,7 +23,16 @@ from slackwater.model.node import (
 from slackwater.model.render import render
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, parse_span
+from slackwater.semantics.pattern_rules import plain_column
 from slackwater.surface.progressing import progressing
+from slackwater.surface.stream_columns import (
+    Origin,
+    attribute,
+    by_key,
+    kept,
+    owner_number,
+    place_in,
+)
 from slackwater.surface.union import by_name, by_position
 from slackwater.surface.windows import Windowing
 
@@ -49,15 +59,40 @@ class Stream:
         analyser: Analyser,
         spark: SparkSession,
         alias: str | None = None,
+        origins: Sequence[Origin] = (),
     ):
         self._node = node
         self._inputs = dict(inputs)
         self._analyser = analyser
         self._spark = spark
         self._alias = alias
+        self._origins = tuple(origins)
+        self._number = owner_number()
 
-    def _with(self, node: Node) -> Stream:
-        return Stream(node, self._inputs, self._analyser, self._spark, self._alias)
+    def _with(self, node: Node, origin: Origin | None = None) -> Stream:
+        """Another stream, made of this one; ``origin`` where the operator does not say which columns stay."""
+        origin = origin or Origin(self, kept(node, self.columns))
+        return Stream(node, self._inputs, self._analyser, self._spark, self._alias, (origin,))
+
+    # ---- columns ----
+    @property
+    def _owner(self) -> Owner:
+        """How columns of this stream name it."""
+        return Owner(self._number, self._label or "")
+
+    def __getitem__(self, key: Any) -> Any:
+        """The column of that name or number, which belongs to this stream; a condition filters, a list selects."""
+        return by_key(self, key)
+
+    def __getattr__(self, name: str) -> Column:
+        """The column of that name, which belongs to this stream. Methods come first: then ``stream["name"]``."""
+        return attribute(self, name)
+
+    def _placed(self, expression: Any) -> Any:
+        """An expression with the names that columns of streams have in this one."""
+        if isinstance(expression, str) or not names_a_stream(expression):
+            return expression
+        return self._analyser.placed(expression, lambda parts: place_in(self, parts))
 
     # ---- what it is ----
     @property
@@ -115,7 +150,7 @@ class Stream:
     # ---- row operators ----
     def where(self, condition: Column | str) -> Stream:
         """Rows for which the condition is true; progress passes unchanged."""
-        test = self._analyser.condition(self._node.schema, condition)
+        test = self._analyser.condition(self._node.schema, self._placed(condition))
         return self._with(Filter(self._node.schema, self._node.times, self._node, test))
 
     filter = where
@@ -125,7 +160,7 @@ class Stream:
         flat: list[Column | str] = []
         for item in columns:
             flat.extend(item if isinstance(item, (list, tuple)) else [item])  # type: ignore[list-item]
-        chosen = self._analyser.columns(self._node.schema, flat)
+        chosen = self._analyser.columns(self._node.schema, [self._placed(c) for c in flat])
         check_names(c.name for c in chosen)
         return self._project(chosen)
 
@@ -138,7 +173,8 @@ class Stream:
     def withColumns(self, columns: Mapping[str, Column | str]) -> Stream:
         """Add or replace several columns; each expression sees the columns as they were."""
         check_names(columns, way="give the column another name")
-        analysed = self._analyser.columns(self._node.schema, list(columns.values()), star_ok=False)
+        values = [self._placed(v) for v in columns.values()]
+        analysed = self._analyser.columns(self._node.schema, values, star_ok=False)
         new = {n: Named(n, f.expr) for n, f in zip(columns, analysed, strict=True)}
         kept = []
         for f in self._node.schema:
@@ -158,8 +194,9 @@ class Stream:
             )
         )
 
-    def drop(self, *names: str) -> Stream:
+    def drop(self, *columns: Column | str) -> Stream:
         """Leave columns out; names that do not exist are ignored, as in Spark."""
+        names = [c if isinstance(c, str) else self._plain(c) for c in columns]
         kept = tuple(
             Named(f.name, column(f.name, f.type))
             for f in self._node.schema
@@ -167,12 +204,18 @@ class Stream:
         )
         return self._project(kept)
 
+    def _plain(self, one: Column) -> str:
+        """The name of the column that a Column just is."""
+        (named,) = self._analyser.columns(self._node.schema, [self._placed(one)])
+        return plain_column(named.expr) or named.name
+
     def alias(self, name: str) -> Stream:
         """The same stream under another name, which tells its columns apart in a join."""
         if not isinstance(name, str) or not name:
             raise AnalysisError("BAD_OPTION", f"alias {name!r} is not a name", hint="give a text")
         check_names([name], "stream", "give the stream another alias")
-        return Stream(self._node, self._inputs, self._analyser, self._spark, name)
+        origin = Origin(self, {c: c for c in self.columns}, alias=True)
+        return Stream(self._node, self._inputs, self._analyser, self._spark, name, (origin,))
 
     def _project(self, columns: tuple[Named, ...]) -> Stream:
         check_twice(

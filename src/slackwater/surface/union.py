@@ -9,6 +9,7 @@ from slackwater.errors import AnalysisError
 from slackwater.model.node import Union
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.spark_sql import quoted
+from slackwater.surface.stream_columns import Origin
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
@@ -75,7 +76,9 @@ def _united(one: Stream, other: Stream, order: Sequence[str]) -> Stream:
     node = Union(left._node.schema, left._node.times, inputs)
     from slackwater.surface.stream import Stream
 
-    return Stream(node, {**one._inputs, **other._inputs}, one._analyser, one._spark)
+    inputs_of_both = {**one._inputs, **other._inputs}
+    origin = Origin(one, {c: c for c in one.columns})
+    return Stream(node, inputs_of_both, one._analyser, one._spark, origins=(origin,))
 
 
 def _shaped(

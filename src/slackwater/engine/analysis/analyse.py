@@ -16,6 +16,7 @@ from slackwater.engine.analysis.aggregates import Cutter, Text, items, text_of
 from slackwater.engine.analysis.conjuncts import Conjunct, conjuncts
 from slackwater.engine.analysis.schema import data_type, fields_of, struct_of, type_name
 from slackwater.engine.analysis.session_settings import current
+from slackwater.engine.analysis.stream_columns import Place, placed
 from slackwater.engine.analysis.text import Printer, Replace, ident
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregates.kinds import kind_of
@@ -107,6 +108,11 @@ class Analyser:
             ((item,),) = self._projects(chosen._jdf.queryExecution().analyzed())
         node = item.child() if "Alias" in self._printer.kinds(item) else item
         return list(conjuncts(self._printer, node, fields, names))
+
+    def placed(self, expression: Column, place: Place) -> Column:
+        """The same expression with other names in it; see `stream_columns`."""
+        with self._errors((), [expression]):
+            return placed(self._spark, expression, place)
 
     def aggregates(
         self,

@@ -1,0 +1,164 @@
+"""``a.k`` and ``a["k"]``: columns that belong to a stream, and where else in a query they may be used.
+
+A column of one stream may be used in another that was made of it, as long as it is there unchanged and under a name
+that is known: after ``where`` all of them, after ``select`` those that were kept, after a join those of both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from slackwater.engine.analysis.stream_columns import Owner, Parts, column_of
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Aggregate, Node, Project
+from slackwater.model.schema import Named
+from slackwater.semantics.pattern_rules import plain_column
+from slackwater.surface.missing_names import advice_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from slackwater.surface.stream import Stream
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A stream that another one was made of; ``columns`` are those that are still there, with their names there.
+
+    Under an ``alias`` the columns are those of another stream: the stream itself is preferred, where both are.
+    """
+
+    stream: Stream
+    columns: Mapping[str, str]
+    alias: bool = False
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What a column of a stream is called in another; ``alias`` if an alias is between the two."""
+
+    name: str
+    alias: bool = False
+
+
+def owner_number() -> int:
+    """A number for a new stream."""
+    return next(_numbers)
+
+
+def kept(node: Node, names: Sequence[str]) -> dict[str, str]:
+    """Those of the names that are the same columns above an operator as below it."""
+    if isinstance(node, Project):
+        same = _unchanged(node.columns)
+    elif isinstance(node, Aggregate):
+        same = _unchanged(node.keys)
+    else:
+        same = {f.name for f in node.schema}
+    return {n: n for n in names if n in same}
+
+
+def _unchanged(columns: Sequence[Named]) -> set[str]:
+    return {c.name for c in columns if plain_column(c.expr) == c.name}
+
+
+def sightings(stream: Stream, owner: Owner, name: str) -> list[Sighting]:
+    """What the owner's column is called in a stream: the best ones alone, those without an alias in between."""
+    if stream._number == owner.number:
+        return [Sighting(name)]
+    every: dict[Sighting, None] = {}
+    for origin in stream._origins:
+        for below in sightings(origin.stream, owner, name):
+            here = origin.columns.get(below.name)
+            if here is not None:
+                every[Sighting(here, below.alias or origin.alias)] = None
+    return [s for s in every if not s.alias] or list(every)
+
+
+def place_in(stream: Stream, parts: Parts) -> Parts | None:
+    """What a name in an expression over a stream's rows stands for."""
+    owner = Owner.of(parts[0])
+    if owner is None:
+        return None
+    names = [s.name for s in sightings(stream, owner, parts[1])]
+    if len(names) != 1:
+        raise foreign(owner, parts[1], [stream], names)
+    return (names[0], *parts[2:])
+
+
+def foreign(
+    owner: Owner, name: str, streams: Sequence[Stream], names: Sequence[str] = ()
+) -> AnalysisError:
+    """The error of a column that belongs to none of the streams here, or to several."""
+    whose = f"'{name}' of stream '{owner.label}'" if owner.label else f"'{name}' of another stream"
+    if names:
+        return AnalysisError(
+            "AMBIGUOUS_COLUMN",
+            f"column {whose} is in here several times: {', '.join(names)}",
+            hint="use one of these names, or give the streams an alias before they are joined",
+            name=name,
+        )
+    have = "; ".join(
+        f"{_called(s)} has {', '.join(s.columns)}" if len(streams) > 1 else ", ".join(s.columns)
+        for s in streams
+    )
+    where = "is no column of this stream" if len(streams) == 1 else "is no column of either stream"
+    return AnalysisError(
+        "FOREIGN_COLUMN",
+        f"column {whose} {where}",
+        hint=f'take a column of the stream itself, such as s["{streams[0].columns[0]}"]; there are: {have}',
+        name=name,
+        stream=owner.label,
+    )
+
+
+def _called(stream: Stream) -> str:
+    return f"'{stream._owner.label}'" if stream._owner.label else "the other"
+
+
+def by_key(stream: Stream, key: Any) -> Any:
+    """``stream[key]``: a column, or as in PySpark a selection or a filter."""
+    from pyspark.sql import Column
+
+    if isinstance(key, Column):
+        return stream.where(key)
+    if isinstance(key, (list, tuple)):
+        return stream.select(*key)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return column_of(stream._owner, stream.columns[key])
+    if isinstance(key, str):
+        return _column(stream, key)
+    raise TypeError(
+        f"a stream takes the name or number of a column, a condition or a list, not a {type(key).__name__}"
+    )
+
+
+def _column(stream: Stream, name: str) -> Column:
+    own = {c: c for c in stream.columns}
+    plain = name[1:-1] if len(name) > 2 and name[0] == name[-1] == "`" else name
+    first, *fields = [plain] if plain in own or "." not in plain else plain.split(".")
+    return column_of(stream._owner, stream._column(first), *fields)
+
+
+def attribute(stream: Stream, name: str) -> Column:
+    """``stream.name``, where the stream has no method of that name."""
+    # Before a stream is complete nothing is known of its columns: copy and pickle ask.
+    if name.startswith("__") or "_number" not in vars(stream):
+        raise AttributeError(f"a stream has no attribute '{name}'", name=name, obj=stream)
+    columns = stream.columns
+    there = next((c for c in columns if stream._same(c, name)), None)
+    advice = advice_on(name)
+    if advice is not None:
+        also = "" if there is None else f'; the column of that name is stream["{there}"]'
+        raise AttributeError(f"{advice}{also}", name=name, obj=stream)
+    if there is None:
+        raise AttributeError(
+            f"a stream has no method or column '{name}'; its columns are: {', '.join(columns)}",
+            name=name,
+            obj=stream,
+        )
+    return column_of(stream._owner, there)
