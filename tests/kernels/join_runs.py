@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.joins import step as join
-from slackwater.model.join import Band, Reach, Tumbling, Within
+from slackwater.model.join import Band, Reach, Tumbling, Within, is_existence
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.join import needed_from
 from slackwater.semantics.limits import END, START
@@ -85,10 +85,9 @@ class Runs:
         for chunk in done.output:
             assert 0 < chunk.num_rows <= self.spec.max_pairs
             assert chunk.schema == done.schema
-            out += zip(
-                *(chunk[f"_{i}.id"].to_pylist() for i in range(self.spec.inputs)), strict=True
-            )
-            times = [chunk[f"_{i}.__sw_time"].to_pylist() for i in range(self.spec.inputs)]
+            shown = range(1 if is_existence(self.spec.how) else self.spec.inputs)
+            out += zip(*(chunk[f"_{i}.id"].to_pylist() for i in shown), strict=True)
+            times = [chunk[f"_{i}.__sw_time"].to_pylist() for i in shown]
             for at, time in enumerate(chunk["__sw_time"].to_pylist()):
                 assert time == max(t[at] for t in times if t[at] is not None)
         keep, marks = done.finish()
@@ -107,11 +106,15 @@ class Runs:
         return sorted(out, key=repr)
 
     def stored(self, i: int) -> list[int]:
-        """Ids of stored rows that are needed."""
+        """Ids of stored rows that are needed; where existence is asked for, not of those that are marked."""
         first = needed_from(self.spec.within, i, self.bounds)
+        done = set(self.marked(i)) if is_existence(self.spec.how) else set()
         return sorted(
-            r["id"] for t in self.rows[i] for r in t.to_pylist() if r["__sw_time"] >= first
-        )  # fmt: skip
+            r["id"]
+            for t in self.rows[i]
+            for r in t.to_pylist()
+            if r["__sw_time"] >= first and r.get("__sw_row") not in done
+        )
 
     def marked(self, i: int) -> list[int]:
         """Row numbers that were marked as matched after they were stored."""

@@ -47,7 +47,7 @@ def _aggregate(node: Aggregate) -> tuple[Expr, ...]:
 def _join(node: Join) -> tuple[Expr, ...]:
     keys = (k.expr for side in node.keys for k in side)
     where = (node.where,) if isinstance(node.where, Expr) else ()  # or a function, or none
-    return (*keys, *(o.expr for o in node.outputs), *where)
+    return (*keys, *(o.expr for o in (*node.outputs, *node.pair)), *where)
 
 
 EXPRESSIONS: Registry[Callable[[Any], tuple[Expr, ...]]] = Registry(

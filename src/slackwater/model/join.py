@@ -8,8 +8,26 @@ from typing import Any, Literal, TypeAlias
 
 from slackwater.model.window import TimeWindow
 
-How = Literal["inner", "left", "right", "full"]
+How = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
+HOWS: dict[str, How] = {
+    "inner": "inner",
+    "left": "left", "leftouter": "left", "left_outer": "left",
+    "right": "right", "rightouter": "right", "right_outer": "right",
+    "full": "full", "outer": "full", "fullouter": "full", "full_outer": "full",
+    "semi": "left_semi", "leftsemi": "left_semi", "left_semi": "left_semi",
+    "anti": "left_anti", "leftanti": "left_anti", "left_anti": "left_anti",
+}  # fmt: skip
+"""How rows join, by what users may call it; the names are those of Spark."""
 Closed = Literal["both", "left", "neither"]
+
+
+def is_existence(how: How) -> bool:
+    """Whether a result is one row of the left input, chosen by whether a partner exists.
+
+    >>> is_existence("left_anti"), is_existence("left")
+    (True, False)
+    """
+    return how in ("left_semi", "left_anti")
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slackwater.model.join import How
+from slackwater.model.join import How, is_existence
 from slackwater.model.time import TimeColumn
 
 
 def join_times(columns: Sequence[TimeColumn], how: How) -> tuple[TimeColumn, ...]:
-    """The greatest of the inputs' times, each that is never null, the least; ``columns`` as the result names them."""
+    """The greatest of the inputs' times, each that is never null, the least; ``columns`` as the result names them.
+
+    Of a join that asks for existence it is the left time, and no other.
+    """
     parts = tuple(columns)
+    if is_existence(how):
+        return parts[:1]
     kept = {"inner": parts, "left": parts[:1], "right": parts[1:], "full": ()}[how]
     names = ", ".join(t.name for t in parts)
     first = parts[0]

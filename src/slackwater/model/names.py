@@ -63,7 +63,7 @@ BUCKET = ours("_bucket")
 FOR = ours("_for")
 """Bits, one for each sort that wants a row."""
 ROW, MATCHED = ours("_row"), ours("_matched")
-"""Of a row that waits in an outer join: its number, and whether it has met a partner."""
+"""Of a row that waits in an outer, semi or anti join: its number, and whether it has met a partner."""
 CODE = ours("_code")
 """The hash of a row's keys."""
 PASS = ours("_pass")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from slackwater.model.aggregate import Primitive
-from slackwater.model.join import Condition, How, MixedKey, Within
+from slackwater.model.join import Condition, How, MixedKey, Within, is_existence
 from slackwater.model.meaning import Meaning
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named, column
@@ -233,7 +234,8 @@ class Join(Node):
     ``keys`` are per input, equal in number; ``on`` is the time column per input and ``within`` how far apart
     in time partners may be. ``where`` is a further condition over the output's columns, part of the match.
     Inside the operator column ``c`` of input ``i`` is called `raw_name` (i, c); ``outputs`` make the user's
-    columns of these. ``time_names`` is what each input's time is called in the output. ``memory`` bounds what
+    columns of these. ``time_names`` is what each input's time is called in the output; a semi or anti join has the left
+    one alone. Its ``where`` is over ``pair``, since a result lacks the right row's columns. ``memory`` bounds what
     a partition-group may hold, in bytes, and ``deadline`` how long a pair may wait for a pass over what is on
     disk, in microseconds; neither changes a result. ``mixed_keys`` are those whose types differ
     between the inputs.
@@ -250,6 +252,7 @@ class Join(Node):
     memory: int | None = None
     deadline: int | None = None
     mixed_keys: tuple[MixedKey, ...] = ()
+    pair: tuple[Named, ...] = ()
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -259,19 +262,29 @@ class Join(Node):
         return replace(self, inputs=new)
 
     @property
+    def tested(self) -> tuple[Named, ...]:
+        """The columns that ``where`` is over."""
+        return self.pair if is_existence(self.how) else self.outputs
+
+    @property
     def raw_fields(self) -> tuple[Field, ...]:
         """Columns of the operator's own table that ``outputs`` need."""
         return tuple(
             Field(raw_name(i, f.name), f.type)
-            for i, (child, used) in enumerate(zip(self.inputs, self.used, strict=True))
+            for i, (child, used) in enumerate(
+                zip(self.inputs, self._used(self.outputs), strict=True)
+            )
             for f in child.schema
             if f.name in used
         )
 
     @property
     def used(self) -> tuple[frozenset[str], ...]:
-        """The columns of each input that ``outputs`` are made of."""
-        texts = [o.expr.sql for o in self.outputs]
+        """The columns of each input that ``outputs`` are made of, or that ``where`` needs."""
+        return self._used((*self.outputs, *self.pair))
+
+    def _used(self, columns: Sequence[Named]) -> tuple[frozenset[str], ...]:
+        texts = [c.expr.sql for c in columns]
 
         def is_used(i: int, f: Field) -> bool:
             name = column(raw_name(i, f.name), f.type).sql

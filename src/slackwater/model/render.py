@@ -108,7 +108,10 @@ def _join(node: Join, _: bool) -> str:
     keys = " and ".join(equal) or "any rows"
     test = node.where.sql if isinstance(node.where, Expr) else node.where
     where = "" if test is None else f" where {test}"
-    outputs = ", ".join(f"{o.expr.sql} AS {o.name}" for o in node.outputs)
+    if node.pair:
+        # What the names of a condition mean; of other joins the outputs tell.
+        where += f" of {_plainly(node.pair)}"
+    outputs = _plainly(node.outputs)
     times = ", ".join(node.on)
     # How much memory there is may change, but not whether it is bounded: that is another form of state.
     where += "" if node.memory is None else " in bounded memory"
@@ -117,8 +120,12 @@ def _join(node: Join, _: bool) -> str:
 
 def _columns(columns: Sequence[Named], clash: bool = False) -> str:
     if clash:
-        return ", ".join(f"{c.expr.sql} AS {c.name}" for c in columns)
+        return _plainly(columns)
     return ", ".join(f"{_as_ever(c.expr.sql)} AS {alone(c.name)}" for c in columns)
+
+
+def _plainly(columns: Sequence[Named]) -> str:
+    return ", ".join(f"{c.expr.sql} AS {c.name}" for c in columns)
 
 
 _OURS = re.compile(rf"(?<!`)`{PREFIX}((?:_a|__e|__key|__order)\d+|__pass)`(?!`)")

@@ -5,6 +5,9 @@ every later result holds a row that has not arrived yet; all rules here follow f
 input i is needed as long as a row of *another* input may come that pairs with it: its own input's
 bound says nothing about that. An unmatched row of an outer input leaves when it is no longer needed.
 
+A semi and an anti join have results of one row, of the left input: with the first partner that arrives it leaves the one
+and is of no more use to the other; when it is no longer needed, and none has come, it leaves the anti join.
+
 Times of a pair are restricted by closed spans of integers, whatever ends a query leaves open. ``bounds``
 has one bound per input and never goes back.
 """
@@ -15,12 +18,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Band, How, Reach, Tumbling, Within
+from slackwater.model.join import Band, How, Reach, Tumbling, Within, is_existence
 from slackwater.semantics.limits import END, LATEST, START
 from slackwater.semantics.window_ids import Ints
 
 __all__ = [
-    "corners", "effective", "is_empty", "max_bound", "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
+    "corners", "effective", "is_empty", "marked_inputs", "max_bound", "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
 ]  # fmt: skip
 
 
@@ -67,10 +70,21 @@ def is_empty(within: Within) -> bool:
 def outer_inputs(how: How) -> tuple[int, ...]:
     """The inputs whose unmatched rows come out.
 
-    >>> outer_inputs("left"), outer_inputs("full")
-    ((0,), (0, 1))
+    >>> outer_inputs("left"), outer_inputs("full"), outer_inputs("left_semi")
+    ((0,), (0, 1), ())
     """
+    if is_existence(how):
+        return (0,) if how == "left_anti" else ()
     return {"inner": (), "left": (0,), "right": (1,), "full": (0, 1)}[how]
+
+
+def marked_inputs(how: How) -> tuple[int, ...]:
+    """The inputs of whose stored rows it must be known whether a partner has come.
+
+    >>> marked_inputs("left_semi"), marked_inputs("right"), marked_inputs("inner")
+    ((0,), (1,), ())
+    """
+    return (0,) if is_existence(how) else outer_inputs(how)
 
 
 def effective(bounds: Sequence[int], owed: Sequence[int | None]) -> tuple[int, ...]:
@@ -139,11 +153,14 @@ def min_bound(within: Within, bounds: Sequence[int]) -> int:
 def max_bound(within: Within, bounds: Sequence[int], how: How = "inner") -> int:
     """The bound of the largest time in later results: of the result's own time.
 
-    An unmatched row has only its own time, and leaves when that is old.
+    An unmatched row has only its own time, and leaves when that is old. A row that leaves for its partner's sake has only
+    its own time, too.
 
     >>> max_bound(Band(2, 3), (13, 14)), max_bound(Band(2, 3), (13, 14), "left")
     (13, 11)
     """
+    if is_existence(how):
+        return time_bounds(within, bounds)[0]
     reached = min(max(corner) for corner in _matched_corners(within, bounds))
     single = time_bounds(within, bounds)
     return min(reached, *(single[i] for i in outer_inputs(how)), END)
@@ -155,11 +172,13 @@ def corners(
     """Points such that each later result is at or above one of them in all of its times.
 
     After an inner join there is one for each input: that of results whose row of that input is yet to come.
-    After an outer join there is only the point of the individual bounds.
+    After an outer join there is only the point of the individual bounds, after a semi or anti join that of the left one.
 
     >>> corners(Band(2, 2), (2, 1))
     ((2, 0), (-1, 1))
     """
+    if is_existence(how):
+        return (time_bounds(within, bounds)[:1],)
     if outer_inputs(how):
         return (time_bounds(within, bounds),)
     return _matched_corners(within, bounds)

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.plan.reserved import check_names
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Band, Condition, How, MixedKey, Reach, Tumbling, Within
+from slackwater.model.join import (
+    HOWS,
+    Band,
+    Condition,
+    How,
+    MixedKey,
+    Reach,
+    Tumbling,
+    Within,
+    is_existence,
+)
 from slackwater.model.join_times import join_times, renamed
 from slackwater.model.names import ours
 from slackwater.model.node import Join, Node, Source, raw_name
@@ -32,13 +42,6 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 """One column name per input."""
 
-KINDS: dict[str, How] = {
-    "inner": "inner",
-    "left": "left", "leftouter": "left", "left_outer": "left",
-    "right": "right", "rightouter": "right", "right_outer": "right",
-    "full": "full", "outer": "full", "fullouter": "full", "full_outer": "full",
-}  # fmt: skip
-
 
 def join_streams(
     streams: Sequence[Stream],
@@ -52,9 +55,9 @@ def join_streams(
     deadline: Any = None,
 ) -> Stream:
     """One stream of the matching rows of several."""
-    kind = KINDS.get(how.lower()) if isinstance(how, str) else None
+    kind = HOWS.get(how.lower()) if isinstance(how, str) else None
     if kind is None:
-        raise _bad("how", how, "use inner, left, right or full")
+        raise _bad("how", how, "use inner, left, right, full, left_semi or left_anti")
     if emit not in ("immediate", "ordered"):
         raise _bad("emit", emit, 'use "immediate" or "ordered"')
     if len(streams) < 2:
@@ -64,6 +67,12 @@ def join_streams(
     size = _bytes(memory)
     if deadline is not None and size is None:
         raise _bad("deadline", deadline, "it is for joins with memory=: others never wait")
+    if size is not None and is_existence(kind):
+        raise _bad(
+            "memory",
+            memory,
+            f"a {kind} join keeps all rows that wait, whatever their size: leave memory out, or use an inner join",
+        )
     if size is not None and len(streams) != 2:
         raise _bad(
             "memory", memory, "bounded memory is for joins of two streams: join them pairwise"
@@ -71,7 +80,10 @@ def join_streams(
     columns = _times(streams, times)
     span = _within(within, columns, streams[0]._analyser.zone)
     names, shared, conditions = _named_keys(on, streams)
-    shown = _Columns(streams, shared, kind)
+    # The columns of a semi or anti join are the left ones; only a condition needs those of both.
+    left = _Columns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
+    alone = left is not None and where is None and conditions is None
+    shown = left if left is not None and alone else _Columns(streams, shared, kind)
     if conditions is not None:
         pairs, rest = equalities(conditions, shown.owners, streams[0]._analyser, shown.fields)
         if rest is not None and where is not None:
@@ -85,7 +97,10 @@ def join_streams(
     computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
     streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
     test = None if where is None else _test(where, streams[0], shown.fields)
-    own = [renamed(c, partial(shown.name_of, i)) for i, c in enumerate(columns)]
+    pair: tuple[Named, ...] = ()
+    if left is not None:
+        pair, shown = _asked(test, shown.outputs), left
+    own = [renamed(c, partial(shown.name_of, i)) for i, c in enumerate(columns[: shown.inputs])]
     node = Join(
         shown.fields,
         join_times(own, kind),
@@ -100,12 +115,15 @@ def join_streams(
         size,
         None if deadline is None else parse_duration(deadline, what="deadline", positive=False),
         mixed,
+        pair,
     )
     inputs = {k: v for s in streams for k, v in s._inputs.items()}
     first = streams[0]
     from slackwater.surface.stream import Stream
 
-    result = Stream(node, inputs, first._analyser, first._spark, origins=shown.origins(sides, kind))
+    name = None if left is None else first._alias
+    origins = shown.origins(sides[: shown.inputs], kind)
+    result = Stream(node, inputs, first._analyser, first._spark, name, origins)
     return result.sort() if emit == "ordered" else result
 
 
@@ -143,10 +161,21 @@ def _test(where: Any, stream: Stream, fields: Sequence[Field]) -> Expr | Conditi
     return test
 
 
+def _asked(test: Expr | Condition | None, pair: Sequence[Named]) -> tuple[Named, ...]:
+    """The columns of a pair that a condition reads, at least one if there is a condition."""
+    if test is None:
+        return ()
+    if isinstance(test, Condition):
+        return tuple(c for c in pair if not test.columns or c.name in test.columns)
+    read = [c for c in pair if column(c.name, c.expr.type).sql in test.sql]
+    return tuple(read or pair[:1])
+
+
 class _Columns:
     """The columns of the result: keys given by name once, in front, then those of each stream."""
 
     def __init__(self, streams: Sequence[Stream], shared: Sequence[Key], how: How):
+        self.inputs = len(streams)
         outputs: list[Named] = []
         self._names: dict[tuple[int, str], str] = {}
         self._shared = {key[0] for key in shared}
@@ -208,7 +237,7 @@ def _once(streams: Sequence[Stream], key: Key, how: How) -> Expr:
     """The one column of a key that was given by name: of the type that Spark's join gives it."""
     types = _types(streams, key)
     raws = [Field(raw_name(i, n), t) for i, (n, t) in enumerate(zip(key, types, strict=True))]
-    if how in ("inner", "left"):
+    if how not in ("right", "full"):
         return column(raws[0].name, raws[0].type)
     if how == "right":
         return column(raws[1].name, raws[1].type)
@@ -256,7 +285,8 @@ def label_of(node: Node) -> str | None:
     """The name of the only source below a node, or None."""
     if isinstance(node, Source):
         return node.name
-    labels = {label_of(c) for c in node.children}
+    one_sided = isinstance(node, Join) and is_existence(node.how)
+    labels = {label_of(c) for c in (node.children[:1] if one_sided else node.children)}
     return labels.pop() if len(labels) == 1 else None
 
 

@@ -281,10 +281,12 @@ class Stream:
         within
             ``sw.band(before=..., after=...)``, or ``sw.window(...)`` for rows of the same tumbling window.
         how
-            inner, left, right or full; an unmatched row leaves when no partner can come any more.
+            inner, left, right or full; an unmatched row leaves when no partner can come any more. left_semi: rows of this
+            stream that have a partner, each once, when its first one arrives; left_anti: those that have none, when none
+            can come any more.
         where
             A further condition over the result's columns, part of the match; or a function on Arrow columns, see
-            `sw.condition`.
+            `sw.condition`. Of left_semi and left_anti it is over the columns that an inner join would have.
         memory
             What one partition-group may hold, such as ``"256m"``; the result is the same for any value.
         emit

@@ -18,7 +18,6 @@ from slackwater.engine.operators.program import (
 from slackwater.engine.paths.join import InputRows
 from slackwater.engine.paths.reports import Figures
 from slackwater.engine.paths.steps import relation, renamed
-from slackwater.engine.plan.operators.join import finishing
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.plan.steps import ProjectStep
 from slackwater.engine.progress.recall import LateResults
@@ -26,10 +25,11 @@ from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.joins import step as join
 from slackwater.kernels.joins.condition import holds
 from slackwater.kernels.types import cast_table
-from slackwater.model.join import Condition
+from slackwater.model.join import Condition, is_existence
 from slackwater.model.names import PASS, ROWS, TIME, sub_query
-from slackwater.model.node import Join
-from slackwater.semantics.join import met_from, needed_from, outer_inputs
+from slackwater.model.node import Join, raw_name
+from slackwater.model.schema import Field
+from slackwater.semantics.join import marked_inputs, met_from, needed_from
 from slackwater.semantics.lateness import is_late
 
 MATCHED = "m"
@@ -37,7 +37,7 @@ MATCHED = "m"
 
 class JoinProgram(Program):
     """Rows of several inputs that match. Part ``"0"`` has the stored rows of input 0 and so on; ``"0m"`` the
-    ids of those that found a partner after they were stored, where an outer join must know it.
+    ids of those that found a partner after they were stored, where an outer, semi or anti join must know it.
     """
 
     def __init__(self, operator: Operator, context: GroupContext):
@@ -54,12 +54,13 @@ class JoinProgram(Program):
             node.how,
             key_names=tuple(rows.key_names for rows in self.rows),
         )
-        self.outer = outer_inputs(node.how)
+        self.marked = marked_inputs(node.how)
+        self._met: Callable[[int, int], pa.Table] = _nothing
         self.late_results = LateResults(self.batch, operator)
         self.parts: dict[str, Part] = {}
         for i, rows in enumerate(self.rows):
             self.parts[str(i)] = Part(TIME, join.state_schema(self.spec, i, rows.lean))
-            if i in self.outer:
+            if i in self.marked:
                 self.parts[f"{i}{MATCHED}"] = Part(TIME, join.MATCHED_SCHEMA)
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
@@ -80,7 +81,7 @@ class JoinProgram(Program):
             self.late_results.kept(after),
             self.predicate,
             [
-                _reader(state, f"{i}{MATCHED}") if i in self.outer else _nothing
+                _reader(state, f"{i}{MATCHED}") if i in self.marked else _nothing
                 for i in range(len(inputs))
             ],
             # A bucket is in one task of a batch, so this is unique where it is compared.
@@ -92,8 +93,19 @@ class JoinProgram(Program):
             self.send(table)
         kept = done.finish()
         keep = {str(i): self.rows[i].narrowed(table) for i, table in enumerate(kept.keep)}
-        keep.update({f"{i}{MATCHED}": kept.matched[i] for i in self.outer})
+        keep.update({f"{i}{MATCHED}": kept.matched[i] for i in self.marked})
+        if is_existence(self.node.how):
+            before = _reader(state, f"0{MATCHED}")
+            self._met = lambda low, high: pa.concat_tables([before(low, high), kept.matched[0]])
         return StateStep([], keep, late, Figures(recall=self.late_results.intervals))
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        """Of a semi or anti join without the left rows that have met a partner: they are done with."""
+        rows = super().compact(part, rows, first)
+        if part != "0" or not is_existence(self.node.how) or not rows.num_rows:
+            return rows
+        times = rows[TIME].to_numpy()
+        return rows.filter(pa.array(~join.among(rows, self._met(times.min(), times.max()))))
 
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""
@@ -107,7 +119,8 @@ class JoinProgram(Program):
     def shown(self, results: pa.Table) -> pa.Table:
         """A kernel's results with all columns that the node's ``outputs`` need."""
         for rows in self.rows:
-            results = rows.shown(results)
+            if raw_name(rows.index, TIME) in results.column_names:
+                results = rows.shown(results)
         return results
 
     @property
@@ -120,7 +133,7 @@ class JoinProgram(Program):
         assert where is not None
         if isinstance(where, Condition):
             return holds(where, self._columns(where.columns, rows))
-        sql = relation(finishing(self.node), f"SELECT * FROM {ROWS}")
+        sql = relation((ProjectStep(self.node.tested),), f"SELECT * FROM {ROWS}")
         sql = f"SELECT coalesce({where.duck}, false) AS {PASS} FROM {sub_query(sql)}"
         connection = connect(self.batch.settings.memory)
         passes = sql_to_arrow(connection, sql, {ROWS: self.shown(rows)})[PASS]
@@ -128,15 +141,14 @@ class JoinProgram(Program):
 
     def _columns(self, names: Sequence[str], rows: pa.Table) -> pa.Table:
         """The user's columns of these names, or all, of joined rows."""
-        schema = [f for f in self.node.schema if not names or f.name in names]
-        wanted = [f.name for f in schema]
-        step = ProjectStep(tuple(o for o in self.node.outputs if o.name in wanted))
+        chosen = tuple(c for c in self.node.tested if not names or c.name in names)
+        step = ProjectStep(chosen)
         shown = self.shown(rows)
         table = renamed((step,), shown)
         if table is None:
             sql = relation((step,), f"SELECT * FROM {ROWS}")
             table = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: shown})
-        return cast_table(table, schema)
+        return cast_table(table, [Field(c.name, c.expr.type) for c in chosen])
 
 
 def _reader(

@@ -15,6 +15,7 @@ from slackwater.engine.plan.plan import Operator, Path, Plan
 from slackwater.engine.progress.recall import check_recall, recall_settings
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
+from slackwater.model.join import is_existence
 from slackwater.model.node import Aggregate, Join, Source
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import END, START
@@ -109,14 +110,16 @@ def check(plan: Plan) -> None:
         for setting in quality_settings(source):
             reading = readers(plan, source, setting.column)
             joins = [
-                p for p in plan.paths_from(source.name)
+                op.node for p in plan.paths_from(source.name)
                 if (op := plan.operator(p.consumer)) is not None and isinstance(op.node, Join)
             ]  # fmt: skip
             if joins and not reading and setting not in recall_settings(source):
                 raise AnalysisError(
                     "BAD_QUALITY",
                     f"stream '{source.given_name}' has a target for aggregates, but a join reads it",
-                    hint='joins have a recall: sw.Quality(recall=0.95, over="60 seconds")',
+                    hint='give it a fixed policy, such as sw.BoundedDelay("5 seconds")'
+                    if any(is_existence(j.how) for j in joins)
+                    else 'joins have a recall: sw.Quality(recall=0.95, over="60 seconds")',
                     stream=source.given_name,
                 )
             if not any(plan.operator(p.consumer) for p in plan.paths_from(source.name)):

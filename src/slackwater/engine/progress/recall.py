@@ -21,7 +21,7 @@ from slackwater.engine.paths.reports import Bounds, TaskReport, reports_of
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Tumbling
+from slackwater.model.join import Tumbling, is_existence
 from slackwater.model.node import Join, Source
 from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
@@ -131,6 +131,7 @@ def check_recall(plan: Plan) -> None:
                 )
     for join in joins:
         mine = [n for n in _below(join.operator) if isinstance(n, Source)]
+        _check_pairs(join, mine)
         have = {(s.name, setting.column) for s, setting in join.streams}
         lacking = [s.given_name for s in mine if not recall_settings(s)]
         lacking += [
@@ -163,6 +164,20 @@ def check_recall(plan: Plan) -> None:
                 hint='use emit="ordered", or one sw.joinAll over all streams',
                 streams=[s.given_name for s in mine],
             )
+
+
+def _check_pairs(join: JoinTarget, sources: Sequence[Source]) -> None:
+    """Refuse a join whose results are no pairs: what share of them comes says little of what is right."""
+    nodes = (join.operator.node, *_below(join.operator))
+    kind = next((n.how for n in nodes if isinstance(n, Join) and is_existence(n.how)), None)
+    if kind is not None:
+        raise AnalysisError(
+            "BAD_QUALITY",
+            f"a {kind} join has no recall, but the streams below it have a target for one",
+            hint='give the streams a fixed policy, such as sw.BoundedDelay("5 seconds")',
+            streams=[s.given_name for s in sources],
+            how=kind,
+        )
 
 
 # ---- in the tasks ----

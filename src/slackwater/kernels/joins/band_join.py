@@ -124,6 +124,13 @@ class TimeIndex:
         for probing, place in places_of(spans, max_pairs):
             yield probing, self.rows[place]
 
+    def covered(self, spans: Spans) -> Ints:
+        """The rows that are in one of the spans, each once."""
+        edges = np.zeros(len(self.rows) + 1, dtype=np.int64)
+        np.add.at(edges, spans.first, 1)
+        np.add.at(edges, spans.first + spans.length, -1)
+        return self.rows[np.cumsum(edges[:-1]) > 0]
+
 
 def spans_within(
     times: Ints, probing: Ints, start: Ints, end: Ints, low: Ints, high: Ints

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.joins.band_join import NO_KEY, Ints, Spans, TimeIndex, key_codes, present
-from slackwater.kernels.joins.spec import Flags, JoinSpec, Stored, ints, state_schema
-from slackwater.model.names import BUCKET, MATCHED, ROW, TIME, key
-from slackwater.semantics.join import needed_from, outer_inputs, partners
+from slackwater.kernels.joins.spec import (
+    MATCHED_SCHEMA,
+    Flags,
+    JoinSpec,
+    Stored,
+    ints,
+    state_schema,
+    with_time,
+)
+from slackwater.model.names import BUCKET, MATCHED, TIME, key
+from slackwater.semantics.join import marked_inputs, needed_from, partners
 
 
 class Side:
     """One input of a batch: stored rows that may meet new ones, then the new rows."""
 
-    def __init__(self, new: pa.Table, outer: bool, available: int, needed: int) -> None:
+    def __init__(self, new: pa.Table, marked: bool, available: int, needed: int) -> None:
         self.new = new
-        self.outer = outer
+        self.marked = marked
+        """Whether it must be known of stored rows that a partner has come."""
         self.available = available
         """Stored rows below this time do not count in this batch."""
         self.needed = needed
@@ -39,6 +49,13 @@ class Side:
         return self.codes[self.old_rows :]
 
 
+class Kept(NamedTuple):
+    """Per input: new rows to store, and stored rows that found their first partner."""
+
+    keep: tuple[pa.Table, ...]
+    matched: tuple[pa.Table, ...]
+
+
 class JoinBatch:
     """The inputs of a batch, and the combinations of their rows that have a new one."""
 
@@ -53,11 +70,11 @@ class JoinBatch:
         self.spec = spec
         self.new = new
         self._stored = stored
-        outer = outer_inputs(spec.how)
+        marked = marked_inputs(spec.how)
         self.sides = [
             Side(
                 table,
-                i in outer,
+                i in marked,
                 needed_from(spec.within, i, old_bounds),
                 needed_from(spec.within, i, new_bounds),
             )
@@ -106,12 +123,12 @@ class JoinBatch:
         """Stored and new rows as one table of one chunk, so that taking rows is fast."""
         names = list(self.spec.columns[i])
         side = self.sides[i]
-        if not side.outer:
+        if not side.marked:
             return pa.concat_tables([old.select(names), side.new.select(names)]).combine_chunks()
         more = [c for c in (TIME, BUCKET) if c not in names]
         rows = side.new.select([*names, *more])
-        missing = pa.nulls(rows.num_rows, pa.int64()), pa.nulls(rows.num_rows, pa.bool_())
-        rows = rows.append_column(ROW, missing[0]).append_column(MATCHED, missing[1])
+        for field in list(old.schema)[len(side.new.schema) :]:  # what only stored rows have
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         return pa.concat_tables([old.select(rows.column_names), rows]).combine_chunks()
 
     def _met(self, j: int) -> tuple[int, int]:
@@ -126,6 +143,39 @@ class JoinBatch:
         if not low:
             return 0, -1
         return max(min(low), self.sides[j].available), max(high)
+
+    def joined(self, rows: Mapping[int, Ints], schema: pa.Schema) -> pa.Table:
+        """The columns of combinations, with the greatest of their times."""
+        columns: list[pa.Array] = []
+        for i, side in enumerate(self.sides):
+            at = pa.array(rows[i])
+            wanted = with_time(self.spec.columns[i])[:-1]
+            columns += [side.whole.column(c).take(at) for c in wanted]
+            columns.append(pa.array(side.times[rows[i]]))
+        times = [side.times[rows[i]] for i, side in enumerate(self.sides)]
+        return pa.table([*columns, pa.array(np.maximum.reduce(times))], schema=schema)
+
+    def partnered(self) -> Flags:
+        """Which rows of the first of two inputs are in some combination; none is made for it."""
+        left, right = self.sides
+        met = np.zeros(len(left.codes), dtype=np.bool_)
+        every = np.arange(len(left.codes))
+        # New rows meet old ones, then all rows meet new ones.
+        for rows, others in (
+            (every[left.old_rows :], slice(0, right.old_rows)),
+            (every, slice(right.old_rows, None)),
+        ):
+            codes, times = left.codes[rows], left.times[rows]
+            other_codes, other_times = right.codes[others], right.times[others]
+            if len(rows) > len(other_codes):
+                low, high = partners(self.spec.within, 0, 1, times)
+                found = TimeIndex(other_codes, other_times).find(codes, low, high)
+                met[rows[found.rows]] = True
+            else:
+                index = TimeIndex(codes, times)
+                low, high = partners(self.spec.within, 1, 0, other_times)
+                met[rows[index.covered(index.find(other_codes, low, high))]] = True
+        return met
 
     def combinations(self) -> Iterator[dict[int, Ints]]:
         """Row numbers by input, in chunks.
@@ -168,6 +218,23 @@ class JoinBatch:
     def _index(self, j: int, driver: int) -> TimeIndex:
         side, end = self.sides[j], self._end(j, driver)
         return TimeIndex(side.codes[:end], side.times[:end])
+
+    def kept(self, row_base: int, marks: Mapping[int, pa.Table]) -> Kept:
+        """What to store: new rows that stay, and the ``marks`` by input."""
+        keep, row = [], row_base
+        for i, side in enumerate(self.sides):
+            kept = np.flatnonzero(side.stays)
+            table = side.new.take(pa.array(kept))
+            if side.marked:
+                schema = state_schema(self.spec, i, side.new.schema)
+                columns = [*table.columns, pa.array(np.arange(row, row + len(kept)))]
+                row += len(kept)
+                if MATCHED in schema.names:
+                    columns.append(pa.array(side.matched[side.old_rows :][kept]))
+                table = pa.table(columns, schema=schema)
+            keep.append(table)
+        none = MATCHED_SCHEMA.empty_table()
+        return Kept(tuple(keep), tuple(marks.get(i, none) for i in range(len(self.sides))))
 
     def _find(self, index: TimeIndex, rows: Mapping[int, Ints], j: int) -> Spans:
         """Partners among the rows of input j that suit all rows of a result so far."""

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from slackwater.errors import AnalysisError
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.joins.band_join import MAX_PAIRS, Ints
-from slackwater.model.join import How, Within
+from slackwater.kernels.order import group_codes
+from slackwater.model.join import How, Within, is_existence
 from slackwater.model.names import BUCKET, MATCHED, ROW, TIME, key
-from slackwater.semantics.join import outer_inputs
+from slackwater.semantics.join import marked_inputs
 
 MATCHED_SCHEMA = pa.schema([(ROW, pa.int64()), (TIME, pa.int64()), (BUCKET, pa.int16())])
-"""Stored rows of an outer input that found a partner after they were stored."""
+"""Stored rows of an input in `marked_inputs` that found a partner after they were stored."""
 
 Flags = npt.NDArray[np.bool_]
 Stored: TypeAlias = Callable[[int, int], pa.Table]
@@ -73,17 +74,28 @@ def column_name(i: int, name: str) -> str:
 
 def state_schema(spec: JoinSpec, i: int, rows: pa.Schema) -> pa.Schema:
     """Schema of stored rows of input i, from that of its new rows."""
-    if i not in outer_inputs(spec.how):
+    if i not in marked_inputs(spec.how):
         return rows
-    return rows.append(pa.field(ROW, pa.int64())).append(pa.field(MATCHED, pa.bool_()))
+    rows = rows.append(pa.field(ROW, pa.int64()))
+    # Where existence is asked for, a row that has met a partner is not stored.
+    return rows if is_existence(spec.how) else rows.append(pa.field(MATCHED, pa.bool_()))
 
 
 def output_schema(spec: JoinSpec, rows: Sequence[pa.Schema]) -> pa.Schema:
-    """Columns of the output: those of each input, the time of each, the result's time."""
+    """Columns of the output: those of each input, or of the left one alone, the time of each, the result's time."""
+    return _joined_schema(spec, rows[:1] if is_existence(spec.how) else rows)
+
+
+def pair_schema(spec: JoinSpec, rows: Sequence[pa.Schema]) -> pa.Schema:
+    """Columns of a match, as a predicate gets them."""
+    return _joined_schema(spec, rows)
+
+
+def _joined_schema(spec: JoinSpec, rows: Sequence[pa.Schema]) -> pa.Schema:
     fields = [
-        pa.field(column_name(i, c), rows[i].field(c).type)
-        for i, columns in enumerate(spec.columns)
-        for c in with_time(columns)
+        pa.field(column_name(i, c), schema.field(c).type)
+        for i, schema in enumerate(rows)
+        for c in with_time(spec.columns[i])
     ]
     return pa.schema([*fields, pa.field(TIME, pa.int64())])
 
@@ -94,6 +106,14 @@ def with_time(columns: Sequence[str]) -> list[str]:
 
 def ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(flat(table.column(name)).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def among(rows: pa.Table, others: pa.Table) -> Flags:
+    """Which stored rows are among others: a number is one of its bucket, as buckets move between tasks."""
+    n = rows.num_rows
+    parts = [np.concatenate([ints(rows, c), ints(others, c)]) for c in (ROW, BUCKET)]
+    codes = group_codes(parts, n + others.num_rows).codes
+    return np.isin(codes[:n], codes[n:])
 
 
 def bools(table: pa.Table, name: str) -> Flags:

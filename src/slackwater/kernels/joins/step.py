@@ -2,27 +2,25 @@
 
 A batch joins its new rows with each other and with the stored rows, then says which new rows to store.
 Stored rows never change: that one of an outer input found its first partner later is a row of a table of
-its own. ``semantics.join`` says which rows are still needed; a stored row below that is not
+its own. Joins that ask whether a partner exists are in `existence`. ``semantics.join`` says which rows are still needed; a stored row below that is not
 looked at, whether it is still there or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.joins.band_join import Ints
-from slackwater.kernels.joins.batch import JoinBatch
+from slackwater.kernels.joins.batch import JoinBatch, Kept
+from slackwater.kernels.joins.existence import ExistenceStep, without_marked
 from slackwater.kernels.joins.spec import (
     MATCHED_SCHEMA,
-    Flags,
     JoinSpec,
     Predicate,
     Stored,
+    among,
     bools,
     column_name,
     ints,
@@ -30,21 +28,14 @@ from slackwater.kernels.joins.spec import (
     state_schema,
     with_time,
 )
-from slackwater.kernels.order import group_codes
+from slackwater.model.join import is_existence
 from slackwater.model.names import BUCKET, MATCHED, ROW, TIME
 from slackwater.semantics.join import outer_inputs
 
 __all__ = [
-    "BUCKET", "MATCHED", "MATCHED_SCHEMA", "ROW", "TIME", "JoinSpec", "JoinStep", "Kept", "Predicate",
-    "Stored", "column_name", "output_schema", "state_schema", "step",
+    "BUCKET", "MATCHED", "MATCHED_SCHEMA", "ROW", "TIME", "ExistenceStep", "JoinSpec", "JoinStep", "Kept",
+    "Predicate", "Stored", "among", "column_name", "output_schema", "state_schema", "step",
 ]  # fmt: skip
-
-
-class Kept(NamedTuple):
-    """Per input: new rows to store, and stored rows that found their first partner."""
-
-    keep: tuple[pa.Table, ...]
-    matched: tuple[pa.Table, ...]
 
 
 def step(
@@ -56,7 +47,7 @@ def step(
     predicate: Predicate | None = None,
     matched: Sequence[Stored] = (),
     row_base: int = 0,
-) -> JoinStep:
+) -> JoinStep | ExistenceStep:
     """Join one batch: all new rows first, then the bounds from old to new.
 
     Parameters
@@ -68,10 +59,14 @@ def step(
     predicate
         Part of the join condition, beside keys and times.
     matched
-        For outer joins: what earlier batches returned as ``matched``, by input and time.
+        For inputs in `marked_inputs`: what earlier batches returned as ``matched``, by input and time.
     row_base
-        Rows stored for outer inputs are numbered from here on; a number never recurs within a bucket.
+        Rows stored for such inputs are numbered from here on; a number never recurs within a bucket.
     """
+    if is_existence(spec.how):
+        waiting = [without_marked(stored[0], matched[0]), *stored[1:]]
+        batch = JoinBatch(spec, new, waiting, old_bounds, new_bounds)
+        return ExistenceStep(batch, predicate, row_base)
     return JoinStep(
         JoinBatch(spec, new, stored, old_bounds, new_bounds), predicate, matched, row_base
     )
@@ -102,26 +97,12 @@ class JoinStep:
         """What to store; call it when ``output`` is exhausted."""
         if not self._done:
             raise RuntimeError("finish() before all chunks of the output were taken")
-        keep, row = [], self._row_base
-        for i, side in enumerate(self._batch.sides):
-            kept = np.flatnonzero(side.stays)
-            table = side.new.take(pa.array(kept))
-            if side.outer:
-                ids = np.arange(row, row + len(kept))
-                row += len(kept)
-                flags = side.matched[side.old_rows :][kept]
-                columns = [*table.columns, pa.array(ids), pa.array(flags)]
-                table = pa.table(columns, schema=state_schema(self._batch.spec, i, side.new.schema))
-            keep.append(table)
-        marks = [
-            self._marks.get(i, MATCHED_SCHEMA.empty_table()) for i in range(len(self._batch.sides))
-        ]
-        return Kept(tuple(keep), tuple(marks))
+        return self._batch.kept(self._row_base, self._marks)
 
     def _chunks(self) -> Iterator[pa.Table]:
         batch = self._batch
         for rows in batch.combinations():
-            chunk = self._joined(rows)
+            chunk = batch.joined(rows, self.schema)
             if self._predicate is not None:
                 mask = flat(self._predicate(chunk)).fill_null(False)
                 chunk = chunk.filter(mask)
@@ -137,16 +118,6 @@ class JoinStep:
                 for at in range(0, table.num_rows, batch.spec.max_pairs):
                     yield self._padded(i, table.slice(at, batch.spec.max_pairs))
         self._done = True
-
-    def _joined(self, rows: Mapping[int, Ints]) -> pa.Table:
-        columns: list[pa.Array] = []
-        for i, side in enumerate(self._batch.sides):
-            at = pa.array(rows[i])
-            wanted = with_time(self._batch.spec.columns[i])[:-1]
-            columns += [side.whole.column(c).take(at) for c in wanted]
-            columns.append(pa.array(side.times[rows[i]]))
-        times = [side.times[rows[i]] for i, side in enumerate(self._batch.sides)]
-        return pa.table([*columns, pa.array(np.maximum.reduce(times))], schema=self.schema)
 
     def _padded(self, i: int, table: pa.Table) -> pa.Table:
         """Rows of input i with nulls for the other one."""
@@ -171,7 +142,7 @@ class JoinStep:
         if partnered.num_rows:
             times = ints(partnered, TIME)
             earlier = self._matched[i](int(times.min()), int(times.max()))
-            fresh = ~bools(partnered, MATCHED) & (times >= side.needed) & ~_same(partnered, earlier)
+            fresh = ~bools(partnered, MATCHED) & (times >= side.needed) & ~among(partnered, earlier)
             marks = partnered.filter(pa.array(fresh)).select(MATCHED_SCHEMA.names)
             self._marks[i] = marks.cast(MATCHED_SCHEMA)
         low, high = side.available, side.needed - 1
@@ -180,14 +151,6 @@ class JoinStep:
         leaving = self._batch.read(i, low, high)
         leaving = leaving.filter(pa.array(~bools(leaving, MATCHED)))
         if leaving.num_rows:
-            leaving = leaving.filter(pa.array(~_same(leaving, partnered)))
-            leaving = leaving.filter(pa.array(~_same(leaving, self._matched[i](low, high))))
+            leaving = leaving.filter(pa.array(~among(leaving, partnered)))
+            leaving = leaving.filter(pa.array(~among(leaving, self._matched[i](low, high))))
         return leaving
-
-
-def _same(rows: pa.Table, others: pa.Table) -> Flags:
-    """Which stored rows are among others: a number is one of its bucket, as buckets move between tasks."""
-    n = rows.num_rows
-    parts = [np.concatenate([ints(rows, c), ints(others, c)]) for c in (ROW, BUCKET)]
-    codes = group_codes(parts, n + others.num_rows).codes
-    return np.isin(codes[:n], codes[n:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slackwater.model.join import Tumbling, Within
+from slackwater.model.join import Tumbling, Within, is_existence
 from slackwater.model.node import Join
 from slackwater.semantics.join import (
     corners,
@@ -30,6 +30,9 @@ def entering(node: Join) -> tuple[str, ...]:
 def bounds(node: Join, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
     """Bounds of a join's own time (the greatest), of the least, and of each input's time that is kept."""
     own = [b[on] for b, on in zip(inputs, node.on, strict=True)]
+    if is_existence(node.how):
+        (time,) = node.times
+        return {time.name: max_bound(node.within, own, node.how)}
     kept = dict(zip(node.time_names, time_bounds(node.within, own), strict=True))
     output = {}
     for time in node.times:
@@ -44,7 +47,7 @@ def bounds(node: Join, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) 
 
 
 def frontier(node: Join, columns: Sequence[str], known: Known) -> Points:
-    if outer_inputs(node.how):
+    if outer_inputs(node.how) or is_existence(node.how):
         # An unmatched row comes out when its own time is old, whatever the other's is.
         return common.bounds_alone(node, columns, known)
     bounds = [known.bound(child, on) for child, on in zip(node.inputs, node.on, strict=True)]
@@ -81,4 +84,9 @@ def _lag(within: Within) -> int:
 
 
 def keeps(node: Join) -> str:
+    if is_existence(node.how):
+        return (
+            "left rows that have found no partner yet, right rows that may still be one, by the other side's bound "
+            f"on {', '.join(node.on)}"
+        )
     return f"rows that may still find a partner, by the other side's bound on {', '.join(node.on)}"

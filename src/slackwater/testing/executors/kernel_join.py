@@ -141,6 +141,7 @@ def _stand_in(node: Join) -> Join:
         ),
         keys=tuple(tuple(_plain(k) for k in keys) for keys in node.keys),
         outputs=tuple(_plain(o) for o in node.outputs),
+        pair=tuple(_plain(c) for c in node.pair),
     )
 
 

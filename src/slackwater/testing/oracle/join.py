@@ -2,7 +2,8 @@
 
 It keeps every row for ever and looks at every combination. A result comes out in the step in which the
 last of its rows arrives, an unmatched row of an outer input in the first step whose bounds prove that no
-partner can come. A row from an earlier step takes part as long as, by the bounds in force when the step
+partner can come. A semi join has each left row that is in a pair, in the step of its first one; an anti join
+each that is in none, when it is proven that none comes; both without the right row. A row from an earlier step takes part as long as, by the bounds in force when the step
 began, a row that is on time could still pair with it. So a late row finds just the partners that had to be
 kept for others, and the answer does not depend on what happens to lie around.
 """
@@ -28,6 +29,7 @@ class JoinRow:
 
 
 Result: TypeAlias = tuple["JoinRow | None", ...]
+"""A row of each input, or of the left one alone."""
 Condition: TypeAlias = Callable[[Sequence[JoinRow]], bool]
 
 
@@ -114,9 +116,13 @@ class JoinOracle:
         new = {id(r) for side in rows for r in side}
         found: list[Result] = []
         for result in self._matches([[*old, *side] for old, side in zip(kept, rows, strict=True)]):
-            if any(id(r) in new for r in result):
+            if not any(id(r) in new for r in result):
+                continue
+            if not self._exists:
                 found.append(result)
-                self._gone.update(id(r) for r in result)
+            elif self.how == "left_semi" and id(result[0]) not in self._gone:
+                found.append(result[:1])
+            self._gone.update(id(r) for r in (result[:1] if self._exists else result))
         for side, more in zip(self.history, rows, strict=True):
             side.extend(more)
         self.bounds = tuple(bounds)
@@ -125,7 +131,8 @@ class JoinOracle:
                 hopeless = None in row.key or not self.needed(i, row.time)
                 if hopeless and id(row) not in self._gone:
                     self._gone.add(id(row))
-                    found.append(tuple(row if j == i else None for j in range(self.inputs)))
+                    alone = (row if j == i else None for j in range(self.inputs))
+                    found.append((row,) if self._exists else tuple(alone))
         return found
 
     def needed(self, i: int, time: int) -> bool:
@@ -144,17 +151,26 @@ class JoinOracle:
 
     def stored(self, i: int) -> list[JoinRow]:
         """The rows of input i that must be kept by the bounds in force."""
-        return [r for r in self.history[i] if None not in r.key and self.needed(i, r.time)]
+        done = self._gone if self._exists and i == 0 else set()
+        return [
+            r
+            for r in self.history[i]
+            if None not in r.key and self.needed(i, r.time) and id(r) not in done
+        ]
 
     def _matches(self, sides: Sequence[Sequence[JoinRow]]) -> Iterator[tuple[JoinRow, ...]]:
         for result in product(*sides):
             if _fits(self.within, result) and (self.condition is None or self.condition(result)):
                 yield result
 
+    @property
+    def _exists(self) -> bool:
+        """Whether results are left rows, for the sake of whether a partner exists."""
+        return self.how in ("left_semi", "left_anti")
+
     def _outer(self) -> list[int]:
-        return [
-            i for i, hows in enumerate((("left", "full"), ("right", "full"))) if self.how in hows
-        ]
+        hows = (("left", "full", "left_anti"), ("right", "full"))
+        return [i for i, mine in enumerate(hows) if self.how in mine]
 
 
 def whole_join(

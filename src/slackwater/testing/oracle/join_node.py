@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.join import Condition
 from slackwater.model.node import Join, raw_name
+from slackwater.model.schema import Field, Named
 from slackwater.semantics.limits import END, START
 from slackwater.testing.executors.kernel_tables import plain
 from slackwater.testing.oracle.expressions import compile_expression
@@ -31,30 +31,31 @@ class JoinNode:
     def step(self, inputs: Sequence[Sequence[Item]], bounds: Sequence[int]) -> list[Row]:
         """Results of a step: new rows of each input, then the inputs' new bounds."""
         rows = [[self._row(i, item.row) for item in side] for i, side in enumerate(inputs)]
-        return [self._result(r) for r in self.oracle.step(rows, bounds)]
+        return [self._result(r, self.node.outputs) for r in self.oracle.step(rows, bounds)]
 
     def _row(self, i: int, row: Row) -> JoinRow:
         key = tuple(compile_expression(k.expr.sql)(row) for k in self.node.keys[i])
         return JoinRow(time_of(row, self.node.on[i]), key, row)
 
-    def _result(self, rows: Result | Sequence[JoinRow]) -> Row:
+    def _result(self, rows: Result | Sequence[JoinRow], outputs: Sequence[Named]) -> Row:
         raw: dict[str, Any] = {
             raw_name(i, f.name): None if row is None else row.value[f.name]
             for i, row in enumerate(rows)
             for f in self.node.inputs[i].schema
         }
-        return {o.name: compile_expression(o.expr.sql)(raw) for o in self.node.outputs}
+        return {o.name: compile_expression(o.expr.sql)(raw) for o in outputs}
 
     def _holds(self, rows: Sequence[JoinRow]) -> bool:
         where = self.node.where
         assert where is not None
         if isinstance(where, Condition):
             # One pair at a time: which others stand beside it must not matter.
-            fields = [replace(f, type=plain(f.type)) for f in self.node.schema]
-            table = pa.Table.from_pylist([self._result(rows)], arrow_schema(fields))
+            fields = [Field(c.name, plain(c.expr.type)) for c in self.node.tested]
+            pair = self._result(rows, self.node.tested)
+            table = pa.Table.from_pylist([pair], arrow_schema(fields))
             args = [table.column(c).combine_chunks() for c in where.columns] or [table]
             return next(iter(where.function(*args))) in (pa.scalar(True), True)
-        return compile_expression(where.sql)(self._result(rows)) is True
+        return compile_expression(where.sql)(self._result(rows, self.node.tested)) is True
 
     def bounds(self, bounds: Sequence[int]) -> dict[str, int]:
         """What later results promise, by time column.
@@ -64,6 +65,9 @@ class JoinNode:
         """
         node = self.node
         own = [self._own(i, bounds) for i in range(len(bounds))]
+        if node.how in ("left_semi", "left_anti"):
+            # A left row that is yet to come, or that waits.
+            return {node.times[0].name: own[0]}
         newest = [
             max(b, *(self._first(i, j, b) for j in range(len(bounds)) if j != i))
             for i, b in enumerate(bounds)

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from slackwater.model.join import Band, Condition, How, Reach, Tumbling, Within
+from slackwater.model.join import (
+    HOWS,
+    Band,
+    Condition,
+    How,
+    Reach,
+    Tumbling,
+    Within,
+    is_existence,
+)
 from slackwater.model.join_times import join_times, renamed
 from slackwater.model.node import Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
@@ -35,16 +44,25 @@ def build_join(step: Mapping[str, Any], pipeline: Pipeline, expression: Expressi
         )
     inputs = [pipeline(input_of(i)) for i in step["join"]]
     labels = [_label(i, node) for i, node in zip(step["join"], inputs, strict=True)]
-    how: How = step.get("how", "inner")
+    how = HOWS[step.get("how", "inner")]
+    if is_existence(how) and "memory" in step:
+        raise bad(f"a {how} join takes no memory", "leave memory out")
     wanted = step.get("times", [None] * len(inputs))
     times = [time_column(node, name) for node, name in zip(inputs, wanted, strict=True)]
     keys = [key_of(k, len(inputs)) for k in step.get("keys", [])]
     shared = [key for k, key in zip(step.get("keys", []), keys, strict=True) if isinstance(k, str)]
     names, outputs = _outputs(inputs, labels, shared, how)
     schema = tuple(Field(o.name, o.expr.type) for o in outputs)
+    test = _test(step["where"], schema, expression) if "where" in step else None
+    pair: tuple[Named, ...] = ()
+    if is_existence(how):
+        pair = () if test is None else outputs
+        names, outputs = _outputs(inputs[:1], labels[:1], [key[:1] for key in shared], how)
+        schema = tuple(Field(o.name, o.expr.type) for o in outputs)
     own = [
-        renamed(t, partial(lambda i, name: names[i, name], i)) for i, t in enumerate(times)
-    ]  # fmt: skip
+        renamed(t, partial(lambda i, name: names[i, name], i))
+        for i, t in enumerate(times[:1] if is_existence(how) else times)
+    ]
     return Join(
         schema,
         join_times(own, how),
@@ -56,11 +74,12 @@ def build_join(step: Mapping[str, Any], pipeline: Pipeline, expression: Expressi
         tuple(t.name for t in times),
         _within(step, times[0], zone_of(inputs[0])),
         how,
-        _test(step["where"], schema, expression) if "where" in step else None,
+        test,
         outputs,
         tuple(t.name for t in own),
         step.get("memory"),
         parse_duration(step["deadline"], positive=False) if "deadline" in step else None,
+        pair=pair,
     )
 
 
@@ -90,7 +109,8 @@ def _label(spec: Any, node: Node) -> str | None:
 def _only_source(node: Node) -> str | None:
     if isinstance(node, Source):
         return node.name
-    found = {_only_source(c) for c in node.children}
+    one_sided = isinstance(node, Join) and is_existence(node.how)
+    found = {_only_source(c) for c in (node.children[:1] if one_sided else node.children)}
     return found.pop() if len(found) == 1 else None
 
 
