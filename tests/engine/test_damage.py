@@ -79,6 +79,7 @@ PLANS: dict[str, Callable[[Path], Place]] = {
     "windows": windows,
     "join": lambda folder: joined(folder, 1, how="full"),
     "join in little memory": lambda folder: joined(folder, 2, how="left", memory=1500),
+    "semi join": lambda folder: joined(folder, 5, how="left_semi", where="a_v <= b_v"),
     "low tables": with_tables,
     "quality": with_quality,
 }

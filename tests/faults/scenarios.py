@@ -308,6 +308,19 @@ def scenarios() -> dict[str, Scenario]:
             runs=1,
         ),
         Scenario(
+            # Left rows leave with their first partner, or when none can come; some were stored, and some of these marked.
+            "semi and anti join",
+            {"name": "semi and anti join", "streams": {"s": _delay(), "t": _delay()},
+             "query": {
+                 "semi": [_join(before="4 seconds", after="3 seconds", how="left_semi")],
+                 "anti": [_join(before="2 seconds", after="9 seconds", how="left_anti")],
+                 "sums": [{"from": "semi"}, _window("10 seconds", n="count(*)", t="sum(v)")],
+             },
+             "script": _script({"s": rows(14), "t": rows(15)})},
+            frozenset({"s"}),
+            runs=1,
+        ),
+        Scenario(
             # The window is some times the memory, so pairs come from passes and windows wait for them.
             "join in little memory",
             {"name": "join in little memory",

@@ -56,7 +56,7 @@ def scripts(draw: st.DrawFn) -> dict[str, Any]:
             {"join": ["a", other], "keys": ["k"], "how": "semi", "where": "a_v < o_v", **spans(draw)}
         ]  # fmt: skip
     elif above == 3:
-        query["once"] = [{"from": "rows"}, {"dedup": {"subset": ["k", "ts"]}}]
+        query["once"] = [{"from": "rows"}, {"dedup": {"subset": ["k", "ts", "v"]}}]
     streams, batches = {}, {}
     for name in ("a", "b"):
         rows = draw(disordered(min_rows=3, max_rows=12, max_delay=DELAY, low=0, high=30))
@@ -84,14 +84,14 @@ def scripts(draw: st.DrawFn) -> dict[str, Any]:
     return {"name": "random", "streams": streams, "query": query, "script": [*steps, {"end": True}]}
 
 
-@examples(60)
+@examples(40)
 @given(text=scripts())
 def test_random_queries_on_the_kernels(text: dict[str, Any]) -> None:
     transcript = parse(text)
     assert canonical(kernels("panes")(transcript)) == canonical(oracle(transcript))
 
 
-@examples(15)
+@examples(10)
 @given(text=scripts(), splits=st.booleans(), first=st.sampled_from([0, None]))
 def test_random_queries_on_the_engine_through_failures(
     text: dict[str, Any], splits: bool, first: int | None

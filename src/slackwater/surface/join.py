@@ -162,7 +162,7 @@ def _test(where: Any, stream: Stream, fields: Sequence[Field]) -> Expr | Conditi
 
 
 def _asked(test: Expr | Condition | None, pair: Sequence[Named]) -> tuple[Named, ...]:
-    """The columns of a pair that a condition reads, at least one if there is a condition."""
+    """The columns of a pair that a condition reads; at least one if there is a condition, so that pairs are counted."""
     if test is None:
         return ()
     if isinstance(test, Condition):
