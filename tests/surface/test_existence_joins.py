@@ -183,3 +183,13 @@ def test_the_names_of_a_condition_are_part_of_the_query(spark: SparkSession) -> 
     ]
     assert texts[0] != texts[1]
     assert "where (`x_ts` < `y_ts`) of `_0.ts` AS x_ts, `_1.ts` AS y_ts" in texts[0]
+
+
+def test_columns_of_the_left_stream_go_on_belonging_to_it(spark: SparkSession) -> None:
+    a, b = streams(
+        spark, sw.replay(spark, [[("a", at(0), 1)]], A), sw.replay(spark, [[("a", at(0), 1.0)]], B)
+    )
+    semi = a.join(b, "k", BAND_SPEC, "semi")
+    assert semi.select(a.ts, a["v"]).columns == ["ts", "v"]
+    with pytest.raises(sw.AnalysisError):
+        semi.select("ts", b.w)
