@@ -19,7 +19,7 @@ PARALLEL ?= -n 3
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality bench-between faults random conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality bench-between faults faults-night random conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,10 +74,17 @@ bench-quality: setup ## quality targets: how often they are kept, and how long r
 bench-between: setup ## windows and joins, this tree and an earlier commit in turns (COMMIT=main~9 BENCH="--cases 2m")
 	$(PY) -m benchmarks.between $(COMMIT) $(BENCH)
 
-# Whoever asks for some faults wants no random tests.
+# Whoever asks for some faults wants no random tests, and wants them whatever docs/faults.md says of them.
+STALE ?= $(if $(FAULTS),,1)
 faults: setup $(CLASSES) ## kill a query at every durable step, restart it, compare the output (FAULTS="-k tumbling")
-	$(PY) -m pytest -q -m faults $(FAULTS)
+	STALE=$(STALE) $(PY) -m pytest -q -m faults $(FAULTS)
 	$(if $(FAULTS),,$(MAKE) random)
+
+# Seeds from 0 on that have no line which still holds, or the N seeds from SEED on.
+N ?= $(if $(SEED),1,1000)
+MINUTES ?= 1000000
+faults-night: setup $(CLASSES) ## kill queries at random moments, restart them, compare the output (N=1000 MINUTES=8, or SEED=17 for one)
+	$(PY) -m tests.faults.night --cases $(N) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 random: setup ## random tests, with many more examples than `make test` takes (EXAMPLES=100: times as many)
 	EXAMPLES=$(EXAMPLES) $(PY) -m pytest -q $(PARALLEL) -m "hypothesis and not faults"

@@ -32,14 +32,26 @@ def main(
     # Before the JVM starts: workers inherit its environment, not ours.
     if scope == "machine":
         os.environ[failpoints.KILL_GROUP] = str(os.getpgrp())
+    from tests.faults.scenarios import scenarios
+
+    spark = session("local[2,4]" if scope == "worker" else "local[2]")
+    print("ready", flush=True)
+    if scope == "standing":
+        stand(spark, scenarios()[name], Path(inputs), Path(state), int(groups), points)
+    query = scenarios()[name].start(spark, Path(inputs), Path(state), groups=int(groups))
+    query.awaitTermination()
+    print(f"failed tasks: {failed_tasks(spark)}", flush=True)
+    spark.stop()
+
+
+def session(master: str) -> SparkSession:
+    """A small session that says nothing. ``local[2,4]`` tries a task up to four times."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    from tests.faults.scenarios import scenarios
-
     spark = (
-        SparkSession.builder.master("local[2,4]" if scope == "worker" else "local[2]")
+        SparkSession.builder.master(master)
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
@@ -50,14 +62,13 @@ def main(
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    print("ready", flush=True)
-    if scope == "standing":
-        stand(spark, scenarios()[name], Path(inputs), Path(state), int(groups), points)
-    query = scenarios()[name].start(spark, Path(inputs), Path(state), groups=int(groups))
-    query.awaitTermination()
+    return spark
+
+
+def failed_tasks(spark: SparkSession) -> int:
+    """How many attempts at tasks have failed since the session was made."""
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)  # type: ignore[union-attr]
-    print(f"failed tasks: {executors.head().failedTasks()}", flush=True)
-    spark.stop()
+    return int(executors.head().failedTasks())
 
 
 def stand(

@@ -69,7 +69,7 @@ def kill_at(
 ) -> Ended:
     """Run a child that kills itself (or its ``worker``) at a failpoint; else it ends by itself."""
     arguments = command(scenario, inputs, state, groups, scope)
-    code, text = _run(arguments, f"{point}=kill@{hit}", state)
+    code, text = run_child(arguments, f"{point}=kill@{hit}", state)
     return Ended(code, text, _committed(state))
 
 
@@ -81,7 +81,7 @@ def kill_standing(
     Each has its state below ``state``. A point that was not reached ends with code 0.
     """
     arguments = command(scenario, inputs, state, groups, "standing")
-    code, text = _run([*arguments, *(f"{p}@{hit}" for p, hit in points.items())], "", state)
+    code, text = run_child([*arguments, *(f"{p}@{hit}" for p, hit in points.items())], "", state)
     reached = {p for p in points if f"standing at {p}" in text.splitlines()}
     return {
         p: Ended(code if p in reached or code >= 0 else 0, text, _committed(state / p))
@@ -111,8 +111,8 @@ def kill_each(
     return ended
 
 
-def _run(arguments: list[str], setting: str, state: Path) -> tuple[int, str]:
-    """The code a child ended with, and what it printed."""
+def run_child(arguments: list[str], setting: str, state: Path) -> tuple[int, str]:
+    """Run a child with failpoints set: the code it ended with, and what it printed."""
     state.mkdir(parents=True, exist_ok=True)
     with open(state / "child.log", "w+") as log:
         child = subprocess.Popen(

@@ -22,12 +22,12 @@ from slackwater.testing.local.run import LocalInput, LocalRun
 from tests.faults.scenarios import Scenario, scenarios
 
 # A new process costs a second of imports, a copy of one that has them milliseconds.
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.faults.local"])
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["tests.faults.local"])
 
 
 def finish(scenario: Scenario, state: Path, groups: int) -> None:
-    """Start on the checkpoint and the sinks below ``state``, and run to the end.
+    """Start on the checkpoint and the sinks below ``state``, and run to the end. The sinks write Parquet.
 
     As Spark does, it begins with the newest batch once more: it does not know that this one was published.
     """
@@ -66,7 +66,7 @@ def finish(scenario: Scenario, state: Path, groups: int) -> None:
 
 def kill_at(scenario: Scenario, state: Path, point: str, hit: int, groups: int = 2) -> int:
     """The code with which a process ended that kills itself at a failpoint; negative: the signal."""
-    child = _processes.Process(target=_run, args=(scenario.name, state, point, hit, groups))
+    child = processes.Process(target=_run, args=(scenario.name, state, point, hit, groups))
     child.start()
     child.join()
     assert child.exitcode is not None

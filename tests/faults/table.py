@@ -1,16 +1,18 @@
 """What ``make faults`` found, as a page of the documentation.
 
-A run replaces the lines of the cases it ran and keeps the others, so that the page can be filled in parts; each
-line says when it was run, and the page which cases have no line.
+A run replaces the lines of the cases it ran and keeps the others, so that the page can be filled in parts. Each
+line names its commit and says when it was run; the page says which cases have no line.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.engine.store.failpoints import POINTS
+from tests.faults.commits import fresh, here
 from tests.faults.scenarios import scenarios
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
@@ -24,9 +26,14 @@ named step or at random moments, started again on the same checkpoint with anoth
 run to its end. *Lost* and *twice* count result rows, over all outputs, against a brute-force computation over
 the same input; a verdict is `ok` only if the kill happened and both are 0. The steps are described in
 `src/slackwater/engine/store/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
-worker was killed and Spark tried its task again. `make test` kills the first scenario at every step, too.
+worker was killed and Spark tried its task again. `make test` kills the first scenario at every step, too, and
+`make faults-night` kills at random: [A night of faults](faults-night.md).
+
+Each line names the commit it was run at (none: it is older than this rule). `make faults` runs those cases again that have no
+line, a failed one, or one whose commit has another `engine` or other `sinks`; `make faults FAULTS="-k tumbling"` runs what it
+names, whatever their lines say, and with `STALE=1` only those of them that `make faults` would run.
 """
-COLUMNS = "| scenario | point | kills | lost | twice | verdict | run on |"
+COLUMNS = "| scenario | point | kills | lost | twice | verdict | run on | commit |"
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class Line:
     lost: int
     twice: int
     when: str
+    commit: str
 
     @property
     def verdict(self) -> str:
@@ -46,7 +54,7 @@ class Line:
 
     def __str__(self) -> str:
         cells = (self.scenario, self.point, self.kills, self.lost, self.twice, self.verdict)
-        return f"| {' | '.join(str(c) for c in cells)} | {self.when} |"
+        return f"| {' | '.join(str(c) for c in cells)} | {self.when} | {self.commit} |"
 
 
 @dataclass
@@ -57,9 +65,14 @@ class Table:
 
     def add(self, scenario: str, point: str, kills: int, lost: int, twice: int) -> Line:
         when = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        line = Line(scenario, point, kills, lost, twice, when)
+        line = Line(scenario, point, kills, lost, twice, when, here())
         self.lines[scenario, point] = line
         return line
+
+    def due(self, scenario: str, point: str, fresh: Callable[[str], bool] = fresh) -> bool:
+        """Whether a case is to be run: it has no line that still holds."""
+        line = self.lines.get((scenario, point))
+        return line is None or line.verdict != "ok" or not fresh(line.commit)
 
     def text(self) -> str:
         lines = sorted(self.lines.values(), key=lambda x: (x.scenario, x.point))
@@ -68,7 +81,7 @@ class Table:
         missing = self._missing()
         if missing:
             out += ["Not run yet:", "", *(f"- {m}" for m in missing), ""]
-        return "\n".join([*out, COLUMNS, "| --- " * 7 + "|", *(str(x) for x in lines)]) + "\n"
+        return "\n".join([*out, COLUMNS, "| --- " * 8 + "|", *(str(x) for x in lines)]) + "\n"
 
     def _missing(self) -> list[str]:
         wanted = [*POINTS, RANDOM, LOST_COMMIT]
@@ -93,7 +106,9 @@ def read(page: Path) -> dict[tuple[str, str], Line]:
     found = {}
     for text in page.read_text(encoding="utf-8").splitlines():
         cells = [c.strip() for c in text.strip("|").split("|")]
-        if text.startswith("|") and len(cells) == 7 and cells[2].isdigit():
-            line = Line(cells[0], cells[1], *(int(c) for c in cells[2:5]), cells[6])  # type: ignore[misc]
+        # A line from before lines named their commit lacks the last cell.
+        if text.startswith("|") and len(cells) in (7, 8) and cells[2].isdigit():
+            when, commit = cells[6], "".join(cells[7:])
+            line = Line(cells[0], cells[1], *(int(c) for c in cells[2:5]), when, commit)  # type: ignore[misc]
             found[line.scenario, line.point] = line
     return found

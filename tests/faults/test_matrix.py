@@ -89,6 +89,7 @@ def check(scenario: Scenario, table: Table, state: Path, point: str, kills: int,
     assert line.verdict == "ok", f"{line}\n{text[-3000:]}"
 
 
+@pytest.mark.line("{name}", "{point}")
 @pytest.mark.parametrize("point", list(POINTS))
 @pytest.mark.parametrize("name", NAMES)
 def test_every_step_in_every_scenario(
@@ -105,6 +106,7 @@ def test_every_step_in_every_scenario(
     check(scenario, table, state, point, reached, ended.text)
 
 
+@pytest.mark.line("{name}", RANDOM)
 @pytest.mark.parametrize("name", NAMES)
 def test_killed_again_and_again_at_random_moments(
     name: str,
@@ -134,6 +136,7 @@ def test_killed_again_and_again_at_random_moments(
     assert line.verdict == "ok" and kills == KILLS, text
 
 
+@pytest.mark.line("{name}", LOST_COMMIT)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lost_commit_of_spark(
     name: str,
@@ -158,6 +161,7 @@ def test_a_lost_commit_of_spark(
     check(scenario, table, tmp_path, LOST_COMMIT, reached, ended.text)
 
 
+@pytest.mark.line("sliding", "{step}, last batch")
 @pytest.mark.parametrize(
     "step", ["intent.before", "intent.after", "job.after", "manifest.after", "publish.after"]
 )
@@ -172,6 +176,7 @@ def test_killed_while_the_streams_end(
     check(scenario, table, tmp_path, f"{step}, last batch", reached, ended.text)
 
 
+@pytest.mark.line("sliding", "{step}, worker only")
 @pytest.mark.parametrize("step", ["task.run.after", "task.output.after"])
 def test_a_worker_dies_and_its_task_is_tried_again(
     step: str, inputs: Callable[[str], Path], tmp_path: Path, table: Table

@@ -3,6 +3,8 @@
 ``SLACKWATER_FAILPOINTS="manifest.before=kill@2,publish.rename=raise"``: at the second hit of
 ``manifest.before`` the process kills itself with SIGKILL, at the first of ``publish.rename`` an
 `InjectedFailure` is raised; ``full`` raises the error of a full disk. Workers inherit the setting, since it also reaches them as part of the task.
+Each process counts its own hits. With ``shared=/folder`` in the setting all processes count together, by the length of
+a file there, so that one hit of all of them fails.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections import Counter
 
 ENV = "SLACKWATER_FAILPOINTS"
 KILL_GROUP = "SLACKWATER_KILL_GROUP"
+SHARED = "shared"
 
 POINTS = {
     "lock.taken": "the lock is held, the epoch not yet written",
@@ -79,6 +82,19 @@ def reset() -> None:
     _hits.clear()
 
 
+def _counted(point: str, shared: str) -> int:
+    """The number of this hit."""
+    if not shared:
+        _hits[point] += 1
+        return _hits[point]
+    fd = os.open(os.path.join(shared, point), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(fd, b".")
+        return os.lseek(fd, 0, os.SEEK_CUR)  # where this byte ends, whoever has written since
+    finally:
+        os.close(fd)
+
+
 def hit(point: str, setting: str | None = None) -> None:
     """Fail here if the environment (or the given setting) says so."""
     text = setting if setting is not None else os.environ.get(ENV, "")
@@ -86,13 +102,13 @@ def hit(point: str, setting: str | None = None) -> None:
         return
     if point not in _ALL:
         raise KeyError(point)
-    for item in text.split(","):
-        name, _, action = item.strip().partition("=")
+    items = [item.strip().partition("=") for item in text.split(",")]
+    shared = next((value for name, _, value in items if name == SHARED), "")
+    for name, _, value in items:
         if name != point:
             continue
-        action, _, count = action.partition("@")
-        _hits[point] += 1
-        if _hits[point] != int(count or 1):
+        action, _, count = value.partition("@")
+        if _counted(point, shared) != int(count or 1):
             continue
         if action == "kill":
             _kill()
