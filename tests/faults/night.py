@@ -133,14 +133,14 @@ def killed_process(case: Case) -> Result:
     moments: list[int] = []
     with scratch_folder() as state:
         for share, groups in zip(case.shares, case.groups, strict=False):
-            moments.append(1 + int(share * whole))
-            if lived(scenario, state, groups, moments[-1]) is not None:
+            moment = 1 + int(share * whole)
+            if lived(scenario, state, groups, moment) is not None:
                 break  # a successor has less to do
-        kills = len(moments) - has_ended(state)
-        if not has_ended(state):
-            lived(scenario, state, case.groups[-1])
-        text = f"step {', then '.join(map(str, moments[:kills]))} of {whole}"
-        return judged(scenario, state, text, kills)
+            moments.append(moment)
+        # Also if all was committed: the last results may not have been published.
+        lived(scenario, state, case.groups[-1])
+        text = f"step {', then '.join(map(str, moments))} of {whole}"
+        return judged(scenario, state, text, len(moments))
 
 
 def judged(scenario: Scenario, state: Path, moment: str, kills: int) -> Result:

@@ -22,8 +22,9 @@ def test_a_seed_says_the_case_and_all_scenarios_and_victims_are_drawn() -> None:
     assert all(len(c.groups) == len(c.shares) + 1 for c in cases)
 
 
-@pytest.mark.parametrize("shares", [(0.31,), (0.77, 0.2)])
+@pytest.mark.parametrize("shares", [(0.31,), (0.77, 0.2), (0.9999,)])
 def test_a_process_killed_at_any_step_loses_and_repeats_nothing(shares: tuple[float, ...]) -> None:
+    """The last step of all comes after the last batch was committed."""
     case = Case(0, "tumbling", PROCESS, shares, (2, 3, 1))
     result = killed_process(case)
     assert (result.kills, result.lost, result.twice, result.trouble) == (len(shares), 0, 0, "")
