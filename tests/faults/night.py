@@ -44,6 +44,9 @@ VICTIMS = {PROCESS: 78, DRIVER: 9, MACHINE: 3, WORKER: 10}
 """Of a hundred cases. A process without Spark costs half a second, a JVM ten."""
 
 GROUPS = (1, 2, 3, 4)
+COUNTED = 2
+"""Groups with which the steps of a whole run on Spark are counted, so that a first start takes as many."""
+
 TASK_POINTS = [p for p in failpoints.POINTS if p.startswith(("task.", "compact."))]
 TOGETHER = 8  # queries that stand in one driver
 AT_ONCE = 2  # processes
@@ -58,6 +61,8 @@ def drawn(seed: int) -> Case:
     kills = chance.choice((1, 1, 2, 3)) if victim == PROCESS else 1
     shares = tuple(round(chance.random(), 4) for _ in range(kills))
     groups = tuple(chance.choice(GROUPS) for _ in range(kills + 1))
+    if victim != PROCESS:
+        groups = (COUNTED, *groups[1:])
     point = chance.random()  # which of the failpoints that tasks come to
     return Case(seed, scenario, victim, shares, groups, round(point, 4))
 
@@ -212,7 +217,7 @@ class OnSpark:
             state = self.folder / "whole" / case.scenario
             with self.failing([(p, 0) for p in TASK_POINTS]):
                 steps = Steps(state)
-                self.run(case, state, 2)
+                self.run(case, state, COUNTED)
             hits = {p.name: p.stat().st_size for p in self.counts.iterdir()}
             self.whole[case.scenario] = Whole(steps.count, hits)
         return self.whole[case.scenario]

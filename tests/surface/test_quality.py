@@ -54,6 +54,23 @@ def test_strict_results_are_those_of_the_simulation_for_rows_and_for_files(spark
     assert wanted.sums != wanted.true
     missed = sum(r._late_windows for r in first["late"])
     assert missed > 0 and missed == sum(r._late_windows for r in again["late"])
+    bounds = bounds_before(rows, wanted.changes)
+    assert any(t == b for (_, t, _), b in zip(rows, bounds, strict=True))
+    # A row at the bound is on time.
+    late = {n for (n, t, _), b in zip(rows, bounds, strict=True) if b is not None and t < b}
+    assert {r.n for r in first["late"]} == {r.n for r in again["late"]} == late
+
+
+def bounds_before(rows: list[Any], changes: list[tuple[int, int]]) -> list[int | None]:
+    """The bound that each row came upon, if the slack changed at these rows."""
+    clock = bound = None
+    slack, out = 0, []
+    for number, (_, time, _) in enumerate(rows):
+        out.append(bound)
+        clock = time if clock is None else max(clock, time)
+        bound = clock - slack if bound is None else max(bound, clock - slack)
+        slack = dict(changes).get(number, slack)
+    return out
 
 
 @pytest.mark.spec("QD-B10", "QD-D13")
