@@ -13,10 +13,12 @@ from slackwater.engine.operators import group_task
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.model.node import Source
-from slackwater.model.policy import BoundedDelay
+from slackwater.model.policy import BoundedDelay, BoundedLatency
 from slackwater.model.time import TimeColumn, iso
 from slackwater.model.window import TimeWindow
 from slackwater.testing.clock import ManualClock
+from slackwater.testing.local.host import LocalHost
+from tests.engine.in_process import _Rows
 from tests.engine.test_low_table import FIELDS, counted, plan_of, table
 
 
@@ -42,6 +44,75 @@ def test_latency_is_the_time_of_the_batch_and_only_of_outputs_with_rows(
     assert second["outputs"]["small"]["rows"] == 4
     assert second["outputs"]["small"]["latencyMs"] == took["total"]
     assert second["outputs"]["large"]["rows"] == 0 and "latencyMs" not in second["outputs"]["large"]
+    q.stop()
+
+
+@pytest.mark.spec("WQ-F98")
+def test_latency_counts_from_the_bound_that_completed_results_until_they_are_visible(
+    engine: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The clock stands still but where a batch is taken up, computed, and published, each for a time of its own."""
+    now = 100.0
+    shown: list[tuple[str, float]] = []
+
+    def takes(seconds: float, function: Any, *, told: bool = False) -> Any:
+        def slow(*arguments: Any, **named: Any) -> Any:
+            nonlocal now
+            now += seconds
+            result = function(*arguments, **named)
+            if told and arguments[2]:
+                shown.append((arguments[0].name, now))
+            return result
+
+        return slow
+
+    monkeypatch.setattr(loop, "monotonic", lambda: now)
+    monkeypatch.setattr(loop, "intended", takes(0.5, loop.intended))
+    monkeypatch.setattr(LocalHost, "run_job", takes(3.0, LocalHost.run_job))
+    monkeypatch.setattr(_Rows, "publish", takes(0.25, _Rows.publish, told=True))
+    q = engine()
+    q.start(plan_of(10, 10))
+    taken_up = {}
+    for number, rows in enumerate(
+        ([(1, 5, 1)], [(1, 8, 1)], [(1, 17, 1)], [(1, 20, 1)], [(1, 41, 1)])
+    ):
+        now += 60.0  # the query waits for rows
+        taken_up[number] = now
+        q.batch(table(rows))
+    latencies = [
+        {name: out["latencyMs"] for name, out in r["outputs"].items() if "latencyMs" in out}
+        for r in q.records
+    ]
+    # Bounds are 6 below the newest time. 17 completes the window that ends at 10; 41 the one that ends at 20 and the larger
+    # one over both. How long the rows had waited for the bound does not count, both publishings do.
+    assert latencies == [{}, {}, {"small": 4000}, {}, {"small": 4000, "large": 4000}]
+    for name, at in shown:
+        number = max(n for n, t in taken_up.items() if t < at)
+        assert 1000 * (at - taken_up[number]) <= latencies[number][name]
+    assert [name for name, _ in shown] == ["small", "small", "large"]
+    q.stop()
+
+
+@pytest.mark.spec("WQ-F98")
+def test_latency_counts_from_the_clock_reading_where_time_alone_completes_results(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "monotonic", ticking(0.25))
+    time = TimeColumn("ts", "long", 1_000_000)
+    source = Source(FIELDS, (time,), "s", 0, (BoundedLatency(delay=30),))
+    node = counted(source, ("k",), TimeWindow(10, 10, 0, "ts"), "v")
+    clock = ManualClock(0)
+    clock.script({0: 5_000_000, 1: 20_000_000, 2: 120_000_000})
+    q = engine()
+    q.start(build([Output("out", node)], ansi=True, zone="UTC"), clock=clock)
+    q.batch(table([(1, 5, 1)]))
+    q.batch()
+    q.batch()
+    outputs = [r["outputs"]["out"] for r in q.records]
+    assert [out["rows"] for out in outputs] == [0, 0, 1]
+    assert "latencyMs" not in outputs[1]
+    assert outputs[2]["latencyMs"] == q.records[2]["durationMs"]["total"] > 0
     q.stop()
 
 
