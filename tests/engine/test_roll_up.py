@@ -84,7 +84,7 @@ def arrived(parts: list[Rows]) -> list[Rows]:
 
 
 @pytest.mark.spec("OO-F13")
-@examples(25)
+@examples(15)
 @given(
     st.lists(rows(COLUMNS, st.integers(0, SPREAD - 1), most=20), min_size=1, max_size=4),
     st.sampled_from([(10, 10), (12, 4), (6, 8)]),
