@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 import slackwater as sw
@@ -25,9 +25,11 @@ from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
 from slackwater.testing.transcripts.script import oracle, parse
 from tests.examples import examples
+from tests.oracle.on_engine import check_on_engine, shortened
 from tests.oracle.test_joins_against_oracle import _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 
+QUICK = (Phase.explicit, Phase.generate)  # a script of many parts shrinks for minutes
 DELAY = 8
 
 
@@ -70,9 +72,19 @@ def scripts(draw: st.DrawFn, inputs: int, memory: int | None = None) -> dict[str
 
 @pytest.mark.spec("XJ-F80")
 @pytest.mark.parametrize("inputs", [2, 3])
-@examples(5)
+@examples(30, phases=QUICK)
+@given(data=st.data(), groups=st.sampled_from([1, 1, 2]))
+def test_random_joins_with_a_function(data: st.DataObject, inputs: int, groups: int) -> None:
+    text = data.draw(scripts(inputs))
+    if data.draw(st.booleans()):
+        del text["query"]["sums"]
+    check_on_engine(parse(shortened(text, 3)), groups)
+
+
+@pytest.mark.parametrize("inputs", [2, 3])
+@examples(3)
 @given(data=st.data())
-def test_random_joins_with_a_function(data: st.DataObject, inputs: int) -> None:
+def test_random_joins_with_a_function_by_kernels_alone(data: st.DataObject, inputs: int) -> None:
     transcript = parse(data.draw(scripts(inputs)))
     assert canonical(kernels("panes")(transcript)) == canonical(oracle(transcript))
 

@@ -77,7 +77,7 @@ def reordered(transcript: Transcript, time: str, seed: int) -> list[Rows]:
 @pytest.mark.spec("WQ-F106")
 @pytest.mark.parametrize("time", ["a_ts", "b_ts"])
 @pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
-@examples(8, phases=QUICK)
+@examples(6, phases=QUICK)
 @given(
     text=joins(), window=st.tuples(st.integers(1, 9), st.integers(1, 6)), seed=st.integers(0, 999)
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -15,9 +15,11 @@ from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.strategies import cut, disordered
 from slackwater.testing.transcripts.script import Transcript, load, oracle, parse
 from tests.examples import examples
+from tests.oracle.on_engine import check_on_engine, shortened
 from tests.oracle.test_joins_against_oracle import MEMORY, _on_time, spans, totals
 from tests.oracle.test_kernels_against_oracle import canonical
 
+QUICK = (Phase.explicit, Phase.generate)  # a script of many parts shrinks for minutes
 DELAY = 6
 AGG = {"n": "count(*)", "t": "sum(a_v)", "m": "max(b_v)"}
 
@@ -88,10 +90,26 @@ def scripts(draw: st.DrawFn, memory: int | None = None) -> dict[str, Any]:
     return {"name": "random", "streams": streams, "query": query, "script": [*steps, {"end": True}]}
 
 
+@st.composite
+def single(draw: st.DrawFn) -> dict[str, Any]:
+    """A script with one of its group-bys alone, which makes many examples cheap."""
+    text = draw(scripts())
+    query = dict(text["query"])
+    pairs = query.pop("pairs")
+    name = draw(st.sampled_from(sorted(query)))
+    return {**text, "query": {name: [*pairs, *query[name][1:]]}}
+
+
 @pytest.mark.spec("WQ-F61", "WQ-F63", "OO-F20", "OO-F22")
-@examples(12)
+@examples(60, phases=QUICK)
+@given(text=single(), groups=st.sampled_from([1, 1, 2]))
+def test_random_group_bys_on_several_times(text: dict[str, Any], groups: int) -> None:
+    check_on_engine(parse(shortened(text)), groups)
+
+
+@examples(5)
 @given(text=scripts())
-def test_random_group_bys_on_several_times(text: dict[str, Any]) -> None:
+def test_random_group_bys_on_several_times_by_kernels_alone(text: dict[str, Any]) -> None:
     transcript = parse(text)
     assert canonical(kernels("panes")(transcript)) == canonical(oracle(transcript))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from benchmarks.baselines.buffering import Buffering
@@ -23,8 +23,10 @@ from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.strategies import cut, cuts, disordered
 from slackwater.testing.transcripts.script import parse
 from tests.examples import examples
+from tests.oracle.on_engine import check_on_engine
 
 Rows = list[dict[str, Any]]
+QUICK = (Phase.explicit, Phase.generate)  # four streams shrink for minutes
 DELAY = 6
 STREAM = disordered(max_rows=10, max_delay=DELAY, low=-10, high=15)
 CUTS = cuts(10, 3).map(lambda places: places[:3])
@@ -302,16 +304,27 @@ def nested(kind: str) -> list[dict[str, Any]]:
     return [*self_join, {"union": [plain]}, {"window": {"range": 12}, "by": [], "agg": {"all": "sum(n)", "groups": "count(*)"}}]  # fmt: skip
 
 
-@pytest.mark.spec("WQ-F97")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "join of unions",
-        "aggregate of a join of unions",
-        "join of aggregates",
-        "self-join in a union",
-    ],
+KINDS = (
+    "join of unions",
+    "aggregate of a join of unions",
+    "join of aggregates",
+    "self-join in a union",
 )
+
+
+@pytest.mark.spec("WQ-F97")
+@pytest.mark.parametrize("kind", KINDS)
+@examples(20, phases=QUICK)
+@given(
+    rows=st.tuples(STREAM, STREAM, STREAM, STREAM), places=CUTS, groups=st.sampled_from([1, 1, 2])
+)
+def test_nested_plans_on_the_engine(kind, rows, places, groups):
+    streams = {n: cut(r, places[:2]) for n, r in zip("abcd", rows, strict=True)}
+    check_on_engine(script(nested(kind), streams), groups)
+
+
+@pytest.mark.spec("WQ-F97")
+@pytest.mark.parametrize("kind", KINDS)
 @examples(4)
 @given(rows=st.tuples(STREAM, STREAM, STREAM, STREAM), places=CUTS, seed=st.integers(0, 999))
 def test_unions_aliases_joins_and_aggregates_nest_in_each_other(kind, rows, places, seed):
