@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from slackwater.engine.paths.batch import Settings
@@ -84,7 +84,7 @@ def arrived(parts: list[Rows]) -> list[Rows]:
 
 
 @pytest.mark.spec("OO-F13")
-@examples(15)
+@examples(15, phases=(Phase.explicit, Phase.generate))
 @given(
     st.lists(rows(COLUMNS, st.integers(0, SPREAD - 1), most=20), min_size=1, max_size=4),
     st.sampled_from([(10, 10), (12, 4), (6, 8)]),

@@ -33,8 +33,10 @@ def joins(draw: st.DrawFn) -> dict[str, Any]:
     step = {"join": ["a", "b"], "how": how, "keys": ["k"], **spans(draw)}
     streams, batches = {}, {}
     for name in ("a", "b"):
-        given_ = draw(disordered(min_rows=4, max_rows=14, max_delay=DELAY, low=0, high=30))
-        batches[name] = cut(given_, draw(st.lists(st.integers(0, 14), min_size=1, max_size=3)))
+        given_ = draw(
+            disordered(min_rows=8, max_rows=16, max_delay=DELAY, low=0, high=40, keys="a")
+        )
+        batches[name] = cut(given_, draw(st.lists(st.integers(1, 15), min_size=2, max_size=3)))
         streams[name] = {"columns": COLUMNS, "time": "ts", "progress": {"bounded_delay": DELAY}}
     steps = [
         {"rows": {n: b[i] for n, b in batches.items() if i < len(b)}}
