@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -64,7 +65,8 @@ def drawn(seed: int) -> Case:
     if victim != PROCESS:
         groups = (COUNTED, *groups[1:])
     point = chance.random()  # which of the failpoints that tasks come to
-    return Case(seed, scenario, victim, shares, groups, round(point, 4))
+    kinds = tuple(round(chance.random(), 4) if chance.random() < 0.5 else None for _ in range(3))
+    return Case(seed, scenario, victim, shares, groups, round(point, 4), kinds)
 
 
 @dataclass(frozen=True)
@@ -87,21 +89,27 @@ class Result:
 # --- a process without Spark ------------------------------------------------------------------------
 
 
-def _life(sent: Connection, scenario: Scenario, state: Path, groups: int, moment: int) -> None:
-    """Run a scenario to its end, unless it is killed at a step; send how many steps it took."""
-    steps = Steps(state, moment, lambda: os.kill(os.getpid(), signal.SIGKILL))
+def _life(
+    sent: Connection, scenario: Scenario, state: Path, groups: int, moment: int, kind: str
+) -> None:
+    """Run a scenario to its end, unless it is killed at a step; send how many steps it took of each kind."""
+    steps = Steps(state, moment, lambda: os.kill(os.getpid(), signal.SIGKILL), kind)
     try:
         local.finish(scenario, state, groups)
     except BaseException as error:
         sent.send(f"{type(error).__name__}: {error}")
         raise
-    sent.send(steps.count)
+    sent.send(steps.kinds)
 
 
-def lived(scenario: Scenario, state: Path, groups: int, moment: int = 0) -> int | None:
-    """How many steps a process took to its end; none if it was killed at one."""
+def lived(
+    scenario: Scenario, state: Path, groups: int, moment: int = 0, kind: str = ""
+) -> Counter[str] | None:
+    """How many steps of each kind a process took to its end; none if it was killed at one."""
     received, sent = local.processes.Pipe(duplex=False)
-    child = local.processes.Process(target=_life, args=(sent, scenario, state, groups, moment))
+    child = local.processes.Process(
+        target=_life, args=(sent, scenario, state, groups, moment, kind)
+    )
     child.start()
     sent.close()
     try:
@@ -117,8 +125,8 @@ def lived(scenario: Scenario, state: Path, groups: int, moment: int = 0) -> int 
 
 
 @cache
-def steps_of(name: str, groups: int) -> int:
-    """How many steps a whole run takes."""
+def steps_of(name: str, groups: int) -> Counter[str]:
+    """How many steps a whole run takes, by kind."""
     with scratch_folder() as state:
         count = lived(in_process(name), state, groups)
     assert count is not None
@@ -135,17 +143,18 @@ def killed_process(case: Case) -> Result:
     """Kill a process, and its successors, then let one run to its end."""
     scenario = in_process(case.scenario)
     whole = steps_of(case.scenario, case.groups[0])
-    moments: list[int] = []
+    moments: list[str] = []
     with scratch_folder() as state:
-        for share, groups in zip(case.shares, case.groups, strict=False):
-            moment = 1 + int(share * whole)
-            if lived(scenario, state, groups, moment) is not None:
+        for share, groups, which in zip(case.shares, case.groups, case.kinds, strict=False):
+            kind = "" if which is None else sorted(whole)[int(which * len(whole))]
+            steps = whole[kind] if kind else whole.total()
+            moment = 1 + int(share * steps)
+            if lived(scenario, state, groups, moment, kind) is not None:
                 break  # a successor has less to do
-            moments.append(moment)
+            moments.append(f"{kind or 'step'} {moment} of {steps}")
         # Also if all was committed: the last results may not have been published.
         lived(scenario, state, case.groups[-1])
-        text = f"step {', then '.join(map(str, moments))} of {whole}"
-        return judged(scenario, state, text, len(moments))
+        return judged(scenario, state, ", then ".join(moments), len(moments))
 
 
 def judged(scenario: Scenario, state: Path, moment: str, kills: int) -> Result:

@@ -27,7 +27,8 @@ Who is killed:
 
 - *process*: a process that runs the engine on the played host, without Spark. It dies at a step, which is a file opened for
   writing, a write (half of it is done), a rename, a link, a removal, a new folder, or a failpoint. Its successor may be
-  killed, too: *step 12, then 40 of 310* died at its 12th step, the next at its 40th; a run without a kill takes 310.
+  killed, too: *step 12 of 310, then write manifests 2 of 9* died at its 12th step, the next at the second write of a manifest.
+  Half of the kills are at any step, half at a kind of step that is drawn first, since most steps are writes of state.
 - *driver*: Spark's driver with its JVM, at a step of the driver.
 - *machine*: Spark's driver, JVM and workers, at a failpoint inside a task.
 - *worker*: one Python worker, at a failpoint inside a task, which Spark tries again.
@@ -42,7 +43,10 @@ NUMBERS = "| --: | --- | --- | --- | --: | --: | --: | --- | --- |"
 
 @dataclass(frozen=True)
 class Case:
-    """What a seed says. ``shares`` are those of a whole run at which each kill comes, ``groups`` those of each start."""
+    """What a seed says. ``shares`` are those of a whole run at which each kill comes, ``groups`` those of each start.
+
+    ``point`` says which of the failpoints inside tasks, ``kinds`` which kind of step, for each kill; none: any step.
+    """
 
     seed: int
     scenario: str
@@ -50,6 +54,7 @@ class Case:
     shares: tuple[float, ...]
     groups: tuple[int, ...]
     point: float = 0.0
+    kinds: tuple[float | None, ...] = (None, None, None)
 
 
 @dataclass(frozen=True)

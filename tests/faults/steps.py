@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,23 +21,43 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Steps:
-    """Counts from its making on, until another one is made. ``strike`` is called at step ``moment``, if it comes."""
+    """Counts from its making on, until another one is made. ``strike`` is called at step ``moment``, if it comes.
 
-    def __init__(self, folder: Path, moment: int = 0, strike: Callable[[], None] = lambda: None):
+    With a ``kind`` the steps of this kind are counted: what is done, and in which part of checkpoint or sinks.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        moment: int = 0,
+        strike: Callable[[], None] = lambda: None,
+        kind: str = "",
+    ):
         self.folder = str(folder)
         self.moment = moment
         self.strike = strike
-        self.count = 0
+        self.kind = kind
+        self.kinds: Counter[str] = Counter()
         _watch()
         global _current
         _current = self
 
-    def step(self, half: Callable[[], None] = lambda: None) -> None:
+    @property
+    def count(self) -> int:
+        return self.kinds.total()
+
+    def step(self, what: str, path: str = "", half: Callable[[], None] = lambda: None) -> None:
         """One more step; ``half`` does half of it, where it can be halved, before the strike."""
-        self.count += 1
-        if self.count == self.moment:
+        kind = f"{what} {self._part(path)}" if path else what
+        self.kinds[kind] += 1
+        number = self.kinds[kind] if self.kind else self.count
+        if number == self.moment and self.kind in ("", kind):
             half()
             self.strike()
+
+    def _part(self, path: str) -> str:
+        parts = os.path.relpath(path, self.folder).split(os.sep)
+        return parts[2] if parts[0] == "checkpoint" and len(parts) > 3 else parts[0]
 
 
 _current: Steps | None = None
@@ -54,7 +75,7 @@ def _watch() -> None:
 
     def counted_hit(point: str, setting: str | None = None) -> None:
         if _current is not None:
-            _current.step()
+            _current.step(point)
         hit(point, setting)
 
     def counted_write(self: LocalWriter, data: Any) -> int:
@@ -63,7 +84,7 @@ def _watch() -> None:
             self._file.flush()
 
         if _current is not None and str(self._path).startswith(_current.folder):
-            _current.step(half)
+            _current.step("write", str(self._path), half)
         return write(self, data)
 
     failpoints.hit = counted_hit
@@ -83,4 +104,4 @@ def _happened(event: str, arguments: tuple[Any, ...]) -> None:
     else:
         return
     if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(_current.folder):
-        _current.step()
+        _current.step(event, os.fspath(path))

@@ -33,7 +33,7 @@ def test_a_process_killed_at_any_step_loses_and_repeats_nothing(shares: tuple[fl
 def test_the_same_step_leaves_the_same_files() -> None:
     """Names are drawn anew in each process, so what is compared is how many files of which size there are."""
     scenario = in_process("tumbling")
-    moment = steps_of("tumbling", 2) // 2
+    moment = steps_of("tumbling", 2).total() // 2
 
     def left() -> Counter[tuple[str, int]]:
         with scratch_folder() as state:
