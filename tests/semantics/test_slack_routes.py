@@ -18,10 +18,9 @@ from slackwater.semantics.slack.routes import (
     whole,
 )
 from slackwater.semantics.slack.tree import Consumer, Stage, stages, with_slack
-from slackwater.semantics.slack.trigger import Penalty, Reports, Trigger
+from slackwater.semantics.slack.trigger import Penalty, Reports
 from tests.semantics.test_slack_placement import one_branch, random_tree, two_branches
 
-TRIGGER = Trigger(share=0.5, band=0.1)
 FREE = Penalty()
 
 
@@ -78,7 +77,7 @@ def decided(
     penalty: Penalty = FREE,
     moved: int = 0,
 ) -> tuple[Routes, Reports]:
-    found = decide(tree, routes, reports(tree, wanted), penalty, lambda _: moved, TRIGGER)
+    found = decide(tree, routes, reports(tree, wanted), penalty, lambda _: moved)
     return found.routes, found.reports
 
 

@@ -27,10 +27,8 @@ from slackwater.semantics.slack.routes import (
     whole,
 )
 from slackwater.semantics.slack.tree import Query, Selectivity, Stage, global_plan, stages
-from slackwater.semantics.slack.trigger import Trigger
 from slackwater.semantics.slack.waiting import Waiting
 
-TRIGGER = Trigger()
 ROWS = "the rows"
 """The name of the stream in a tree of filters."""
 
@@ -118,7 +116,7 @@ def decisions(plan: Plan, last: Manifest | None) -> dict[str, Decision]:
 
         moved = partial(_moved, known.routes, slack, rows)
         tree = tree_of(store, slack, known.selectivity)
-        decided[store.id] = decide(tree, known.routes, known.reports, known.penalty, moved, TRIGGER)
+        decided[store.id] = decide(tree, known.routes, known.reports, known.penalty, moved)
     return decided
 
 

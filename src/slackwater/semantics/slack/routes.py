@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slackwater.semantics.slack.placement import Placement, applied, optimal
 from slackwater.semantics.slack.tree import Consumer, Stage, stages, with_slack
-from slackwater.semantics.slack.trigger import Penalty, Reports, Trigger, worthwhile
+from slackwater.semantics.slack.trigger import BAND, Penalty, Reports, worthwhile
 
 ROOT = ""
 """The place of rows right behind the stream."""
@@ -106,20 +106,19 @@ def decide(
     reports: Reports,
     penalty: Penalty,
     moved: Callable[[Routes], int],
-    trigger: Trigger,
 ) -> Decision:
     """Whether rows are to wait elsewhere: ``tree`` has the filters as measured, ``moved`` says how many rows a change moves.
 
-    Enough consumers must have reported, the best placement must hold fewer rows than the one in use by more than the
-    trigger's band, and moving must not cost more than is gained.
+    Enough consumers must have reported, the best placement must hold fewer rows than the one in use by more than
+    `BAND`, and moving must not cost more than is gained.
     """
-    if not reports.enough(trigger):
+    if not reports.enough():
         return Decision(routes, reports)
-    slack = reports.followed(trigger)
+    slack = reports.followed()
     tree = with_slack(tree, slack)
     best = routes_of(tree, optimal(tree))
     now = held(tree, routes)
-    if now - held(tree, best) <= trigger.band * now:
+    if now - held(tree, best) <= BAND * now:
         return Decision(routes, reports.done(slack))
     if not worthwhile(penalty, moved(best), reports.current, slack):
         return Decision(routes, reports)

@@ -6,42 +6,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slackwater.errors import AnalysisError
+SHARE = 0.5
+"""The part of a stream's queries that must have reported since the last change."""
+
+BAND = 0.1
+"""The part by which a slack must have become smaller before that counts.
+
+A slack that grows is wanted for the promise's sake and counts at once. One that shrinks a little is not worth a change, and
+might grow again.
+"""
 
 
-@dataclass(frozen=True)
-class Trigger:
-    """``share`` of a stream's queries that must have reported since the last change.
+def followed(current: int, wanted: int) -> int:
+    """The slack to use, of the one in use and the one that is wanted.
 
-    0 changes on every report that says something new (eager), 1 waits for all of them (lazy). ``band`` is the
-    part by which a slack must have become smaller before that counts: a slack that grows is wanted for
-    the promise's sake and counts at once, one that shrinks a little is not worth a change, and might
-    grow again.
+    >>> followed(100, 101), followed(100, 91), followed(100, 90)
+    (101, 100, 90)
     """
-
-    share: float = 0.5
-    band: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name, value, top in (("share", self.share, 1.0), ("band", self.band, 0.999)):
-            if not 0 <= value <= top:
-                raise AnalysisError(
-                    "BAD_TARGET",
-                    f"{name}={value!r} of a trigger is not in [0, {top:g}]",
-                    hint="0 changes on every report, 1 waits for all queries"
-                    if name == "share"
-                    else "0.1 ignores a slack that shrinks by less than a tenth",
-                    value=value,
-                )
-
-    def followed(self, current: int, wanted: int) -> int:
-        """The slack to use, of the one in use and the one that is wanted.
-
-        >>> t = Trigger(band=0.1)
-        >>> t.followed(100, 101), t.followed(100, 91), t.followed(100, 90)
-        (101, 100, 90)
-        """
-        return wanted if wanted > current or wanted <= current * (1 - self.band) else current
+    return wanted if wanted > current or wanted <= current * (1 - BAND) else current
 
 
 @dataclass(frozen=True)
@@ -60,16 +42,16 @@ class Reports:
             return self
         return replace(self, wanted={**self.wanted, query: slack})
 
-    def followed(self, trigger: Trigger) -> dict[str, int]:
+    def followed(self) -> dict[str, int]:
         """The slack of every query, were the buffers changed now."""
         return {
-            q: trigger.followed(k, self.wanted[q]) if q in self.wanted else k
+            q: followed(k, self.wanted[q]) if q in self.wanted else k
             for q, k in self.current.items()
         }
 
-    def enough(self, trigger: Trigger) -> bool:
+    def enough(self) -> bool:
         """Whether enough queries have reported."""
-        return bool(self.wanted) and len(self.wanted) >= trigger.share * len(self.current)
+        return bool(self.wanted) and len(self.wanted) >= SHARE * len(self.current)
 
     def done(self, slack: Mapping[str, int]) -> Reports:
         """After a change to ``slack``; reports start anew."""
