@@ -39,6 +39,7 @@ $(CLASSES): $(READY)
 
 test: setup $(CLASSES) ## all tests but those of `make faults`, random ones with few examples
 	$(PY) -m pytest -q $(PARALLEL) -m "not faults"
+	$(PY) -m tools.conformance --check
 
 test-fast: setup ## only what needs no Spark: the meaning and the kernels
 	$(PY) -m pytest -q -m "not spark and not slow and not faults"
@@ -93,7 +94,7 @@ compat: setup ## a telling part of the Spark tests with another PySpark, in .ven
 	tools/compat.sh $(SPARK)
 
 conformance: setup ## rewrite docs/conformance.md from the marks in the tests
-	$(PY) tools/conformance.py
+	$(PY) -m tools.conformance
 
 lock: ## resolve requirements.lock again (needs uv)
 	uv pip compile --universal --python-version 3.10 --no-header --no-annotate --no-emit-index-url \

@@ -19,6 +19,7 @@ import pytest
 
 import tests.examples  # noqa: F401 (how many random examples there are)
 from tests.class_archive import java_options
+from tests.marked import pytest_configure  # noqa: F401 (a hook)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from tests.examples import examples
 SIZES = Sizes(row=10, item=40, mark=0)
 
 
-@pytest.mark.spec("WQ-F51")
 def test_the_third_row_makes_five_partials_worth_it():
     sizes = Sizes(row=32, item=16, mark=0)
     assert eager_bytes(16, 300, 60) == 80
@@ -21,13 +19,11 @@ def test_the_third_row_makes_five_partials_worth_it():
     assert sizes.row * 2 < 80 < sizes.row * 3
 
 
-@pytest.mark.spec("WQ-F51")
 def test_sources_that_lag_have_fewer_rows_to_keep():
     assert rows_held([10, 5, 1], 60, [0, 10, 20]) == 890 == 10 * 60 + 5 * 50 + 1 * 40
     assert threshold(SIZES, 60, 5, [10, 5, 1], [0, 10, 20]) == 48 + 70
 
 
-@pytest.mark.spec("WQ-F51")
 @examples(100)
 @given(st.data())
 def test_above_the_threshold_partials_are_smaller(data):

@@ -111,7 +111,6 @@ class Echo:
         return Work(len(times), 0, times, 0, 0, 0)
 
 
-@pytest.mark.spec("XJ-F04")
 @pytest.mark.parametrize("row_seconds", [0.001, 0.02, 0.2])
 def test_rows_are_stamped_before_they_wait_and_a_delay_includes_the_wait(row_seconds):
     machine = Machine(row=row_seconds, result=0.0, slow=1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,7 +51,6 @@ def test_the_trace_of_one_buffer() -> None:
     assert [(r.number + 1, r.delay) for r in buffer.flush()] == [(7, 2), (6, 0)]
 
 
-@pytest.mark.spec("QD-B5")
 def test_the_trace_of_the_synchronising_buffer() -> None:
     rows = [(1, 3), (0, 5), (1, 7), (0, 4), (0, 9), (1, 6)]
     want = [[], [(1, 3)], [(0, 5)], [(0, 4)], [(1, 7)], [(1, 6)]]
@@ -66,7 +64,6 @@ def test_the_trace_of_the_synchronising_buffer() -> None:
     assert list(zip(got.stream.tolist(), got.time.tolist(), strict=True)) == [(1, 3), (0, 5), (0, 4), (1, 7)]  # fmt: skip
 
 
-@pytest.mark.spec("QD-B3", "QD-B5", "QD-E6")
 @given(events(), st.data())
 @examples(40)
 def test_batches_equal_single_rows_while_slack_changes(case: tuple[int, Events], data: st.DataObject) -> None:  # fmt: skip
@@ -90,7 +87,6 @@ def test_batches_equal_single_rows_while_slack_changes(case: tuple[int, Events],
     assert sorted(n for n, _, _ in got) == list(range(len(rows)))
 
 
-@pytest.mark.spec("QD-E2", "QD-E3")
 @given(events(most=24), st.integers(0, 12), st.lists(st.integers(0, 6), min_size=4, max_size=4))
 @examples(25)
 def test_enough_slack_gives_all_results_in_order(case: tuple[int, Events], slack: int, windows: list[int]) -> None:  # fmt: skip
@@ -112,7 +108,6 @@ def test_enough_slack_gives_all_results_in_order(case: tuple[int, Events], slack
         assert set(found) == true
 
 
-@pytest.mark.spec("QD-E5")
 @given(events(), st.lists(st.integers(0, 8), min_size=4, max_size=4))
 @examples(40)
 def test_one_slack_does_what_one_per_stream_does(case: tuple[int, Events], given_slacks: list[int]) -> None:  # fmt: skip

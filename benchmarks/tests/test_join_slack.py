@@ -22,7 +22,6 @@ TARGET = RecallTarget(0.85, 60, 10, 1)
 MAPS = Maps(np.array([10, 10, 10, 10]), np.array([5, 5, 5, 5]), 4)
 
 
-@pytest.mark.spec("QD-E9")
 def test_selectivity_by_delay_need_not_rise_with_slack() -> None:
     ratio = selectivity_ratio(np.array([100, 40, 20, 40]), np.array([10, 8, 2, 12]), KS)
     assert ratio == pytest.approx([0.625, 0.80357, 0.78125, 1.0], abs=1e-5)
@@ -32,7 +31,6 @@ def test_selectivity_by_delay_need_not_rise_with_slack() -> None:
     assert selectivity_ratio(np.array([0, 5]), np.array([0, 5]), KS).tolist() == [1.0] * 4
 
 
-@pytest.mark.spec("QD-E11")
 def test_each_interval_gets_the_least_slack_that_makes_up_for_the_past() -> None:
     state = JoinSlack(TARGET)
     # 15 of 20 true results: the next interval must do better than the target.
@@ -49,7 +47,6 @@ def test_each_interval_gets_the_least_slack_that_makes_up_for_the_past() -> None
     assert state.needed == pytest.approx((0.85 * 120 - 100) / 20)
 
 
-@pytest.mark.spec("QD-E11")
 def test_an_empty_interval_changes_nothing() -> None:
     state = JoinSlack(TARGET)
     state.adapt(same(2), 3, MAPS, 15)
@@ -59,7 +56,6 @@ def test_an_empty_interval_changes_nothing() -> None:
     assert state.to_json() == before
 
 
-@pytest.mark.spec("QD-E9")
 def test_uniform_and_delay_dependent_selectivity_can_be_chosen() -> None:
     poor = Maps(np.array([100, 0, 0, 100]), np.array([1, 0, 0, 99]), 4)
     slack = {}
@@ -70,7 +66,6 @@ def test_uniform_and_delay_dependent_selectivity_can_be_chosen() -> None:
     assert slack == {"model": 3, "equal": 2}
 
 
-@pytest.mark.spec("QD-E12")
 def test_the_controller_steers_by_the_recall_of_the_period() -> None:
     state = JoinSlack(RecallTarget(0.95, 20, 10, 1, "controller"))
     assert state.adapt(same(2), 100, MAPS, 20) == 0  # recall 1, error -0.05
@@ -115,7 +110,6 @@ seen = st.lists(
 )
 
 
-@pytest.mark.spec("QD-E7")
 @given(st.lists(seen, max_size=4))
 def test_the_profile_equals_that_of_single_rows(intervals: list[list[tuple[int, bool, int, int]]]) -> None:  # fmt: skip
     profile, oracle = Profile(10), oracle_slack.Profile(10)

@@ -59,7 +59,7 @@ def test_the_sustained_rate_is_the_highest_without_loss(service, chunk, rings):
     assert rate == mean or low_level.lost(service, chunk, rings * chunk, above + 1 / min(service))
 
 
-@pytest.mark.spec("WQ-F84", "WQ-F88")
+@pytest.mark.spec("WQ-F88")
 def test_variants_count_the_same_and_only_the_ordered_one_bursts():
     found = low_level.measure(2_000, 4_000, 256, 8_192, 1_024, probe=False)  # asserts equal totals
     assert found["ordered"]["mostSent"] > 4 * found["lazy"]["mostSent"]

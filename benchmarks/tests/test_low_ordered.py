@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from tests.kernels.test_aggregate import partials, partials_of, spec_of
 from tests.kernels.test_low_table import CHOSEN, KEYS, QUICK, as_shown, home_of, shown, single
 
 
-@pytest.mark.spec("WQ-F85", "WQ-F89")
 @QUICK
 @given(
     st.integers(1, 7), st.booleans(),
@@ -37,7 +35,6 @@ def test_the_ordered_variant_row_by_row(slots, probe, rows):
         assert shown(spec, done.sent) == as_shown(oracle.arrive(time, key, value))
 
 
-@pytest.mark.spec("WQ-F84", "WQ-F85")
 @QUICK
 @given(
     st.integers(1, 9), st.booleans(), st.integers(1, 9),
@@ -71,7 +68,6 @@ def test_the_ordered_variant_keeps_order_and_totals_in_any_batches(slots, probe,
     assert not any(totals.values()) and not any(counts.values())
 
 
-@pytest.mark.spec("OO-F14", "WQ-F37", "WQ-F87")
 def test_a_finished_window_leaves_without_a_burst():
     """A window of a thousand groups ends: the ordered variant sends nearly all of it at once, the others do not."""
     spec = spec_of(10, 10, 0, "panes", CHOSEN)

@@ -66,7 +66,6 @@ def small(seed: int) -> JoinData:
     )
 
 
-@pytest.mark.spec("QD-E1", "QD-E2")
 @pytest.mark.parametrize("seed", range(40))
 def test_counts_equal_those_of_single_rows(seed: int) -> None:
     data, rng = small(seed), random.Random(seed)
@@ -136,7 +135,6 @@ def test_recall_is_that_of_the_period_up_to_each_sample() -> None:
     assert found[1:].tolist() == [1.0, 0.75]
 
 
-@pytest.mark.spec("QD-E4")
 def test_measured_slack_keeps_its_promise_at_a_fraction_of_the_largest_delay() -> None:
     case = prepared(GENERATORS["x3"](5, 130), 1.0)
     outcome = run(case, by_lateness(case, RecallTarget(0.95, 60 * SECOND, INTERVAL, GRAIN), []))

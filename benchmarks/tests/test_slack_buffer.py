@@ -6,7 +6,6 @@ import heapq
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +39,6 @@ def ints(values: list[int]) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-@pytest.mark.spec("QD-B1")
 def test_the_example_of_seven_rows() -> None:
     heap, times = Heap(1), [1, 4, 3, 5, 7, 8, 6]
     steps = [heap.arrive(t, i) for i, t in enumerate(times)]
@@ -56,7 +54,6 @@ def test_the_example_of_seven_rows() -> None:
     assert residual(late, 1).tolist() == [0, 0, 0, 0, 0, 0, 1]
 
 
-@pytest.mark.spec("QD-B1")
 @given(TIMES, st.integers(0, 25), st.lists(st.integers(0, 30), max_size=3))
 def test_batches_of_any_cut_give_what_a_heap_gives(
     times: list[int], slack: int, cuts: list[int]
@@ -76,7 +73,6 @@ def test_batches_of_any_cut_give_what_a_heap_gives(
     assert sorted(numbers.tolist()) == sorted(r for _, r in heap.heap)
 
 
-@pytest.mark.spec("QD-B2")
 @given(TIMES, st.integers(0, 25))
 def test_what_slack_repairs(times: list[int], slack: int) -> None:
     ts, late = ints(times), delays(ints(times))
@@ -91,7 +87,6 @@ def test_what_slack_repairs(times: list[int], slack: int) -> None:
         assert (found.stays > found.at.max()).all()
 
 
-@pytest.mark.spec("QD-B2")
 @given(st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=8), st.integers(0, 12))
 def test_what_is_left_of_a_delay_where_the_clock_has_no_gaps(
     late_rows: list[tuple[int, int]], slack: int
@@ -107,7 +102,6 @@ def test_what_is_left_of_a_delay_where_the_clock_has_no_gaps(
     assert delays(ts[found.order]).tolist() == left[found.order].tolist()
 
 
-@pytest.mark.spec("QD-B4")
 @given(TIMES, st.lists(st.integers(0, 9), min_size=1, max_size=4))
 def test_a_chain_is_one_buffer_of_the_sum(times: list[int], sizes: list[int]) -> None:
     """One chain after the other, each in front of the next, by the stream's clock."""
@@ -130,7 +124,6 @@ def test_a_chain_is_one_buffer_of_the_sum(times: list[int], sizes: list[int]) ->
     assert sum(c.held for c in chains) == (len(heap.heap) if levels[-1] else 0)
 
 
-@pytest.mark.spec("QD-B3")
 @given(TIMES, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20)), max_size=4))
 def test_slack_changes_without_loss_or_repeat(
     times: list[int], changes: list[tuple[int, int]]

@@ -98,9 +98,6 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.spec("QD-F12")
-@pytest.mark.spec("QD-F14")
-@pytest.mark.spec("QD-F15")
 @examples(75)
 @given(st.integers(0, 10_000), EVENTS)
 def test_each_row_reaches_each_consumer_once_over_any_changes(seed: int, events: list) -> None:
@@ -117,7 +114,6 @@ def test_each_row_reaches_each_consumer_once_over_any_changes(seed: int, events:
     watch.finish()
 
 
-@pytest.mark.spec("QD-F5")
 @examples(30)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 40), max_size=40))
 def test_a_placement_does_not_show_in_what_a_consumer_gets(seed: int, times: list[int]) -> None:
@@ -147,7 +143,6 @@ def note(got: dict[str, list[int]], deliveries: dict[str, np.ndarray]) -> None:
         got[name] += rows.tolist()
 
 
-@pytest.mark.spec("QD-F15")
 def test_two_children_change_places() -> None:
     chain, got = fig()
     assert got == {"v2": [1, 2], "v3": [1, 2], "v4": [1]}
@@ -167,7 +162,6 @@ def test_two_children_change_places() -> None:
     assert got == {"v2": [1, 2, 5, 3, 4, 6], "v3": [1, 2, 5, 3, 4], "v4": [1, 2, 5, 3, 4, 6]}
 
 
-@pytest.mark.spec("QD-F15")
 def test_a_child_that_moves_up_the_chain_to_wait_longer_needs_new_buffers() -> None:
     chain = Chain({"a": 1, "b": 3})
     for t in (1, 2, 3):
@@ -182,7 +176,6 @@ def test_a_child_that_moves_up_the_chain_to_wait_longer_needs_new_buffers() -> N
     assert [d["a"].tolist() if "a" in d else [] for d in given] == [[], [], [], [], [3]]
 
 
-@pytest.mark.spec("QD-F12")
 def test_a_row_that_waits_overdue_is_not_taken_for_delivered() -> None:
     """Its time is older than what the child has, and still the child has not seen it."""
     chain = Chain({"a": 1, "b": 5})
@@ -210,7 +203,6 @@ def test_queries_come_and_go() -> None:
     assert chain.held == 0 or chain.advance(100) == {}
 
 
-@pytest.mark.spec("QD-F6")
 @pytest.mark.parametrize("way", WAYS)
 def test_the_memory_model_and_rows_counted_agree(way: Callable[[Stage], Placement]) -> None:
     """One row a tick, some late; the mean of what is held against rate times size."""

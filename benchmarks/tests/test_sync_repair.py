@@ -19,7 +19,6 @@ def two(most: int) -> tuple[np.ndarray, np.ndarray]:
     return np.tile([0, 1], N), np.stack([clock + AHEAD - late, clock], axis=1).ravel()
 
 
-@pytest.mark.spec("QD-B6")
 def test_a_stream_that_is_ahead_has_that_much_slack_for_nothing() -> None:
     for most in (AHEAD - 2, 2 * AHEAD):
         streams, times = two(most)

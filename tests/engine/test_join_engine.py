@@ -121,7 +121,7 @@ def counted(rows: Any) -> Counter[Any]:
     )
 
 
-@pytest.mark.spec("XJ-F03", "XJ-F87", "WQ-F63")
+@pytest.mark.spec("XJ-F03", "XJ-F63", "XJ-F87", "WQ-F63")
 @pytest.mark.parametrize(
     ("seed", "join"),
     [

@@ -84,6 +84,7 @@ def noop(streams: dict[str, Any], checkpoint: Path) -> Any:
     return q
 
 
+@pytest.mark.spec("QD-A10")
 @pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
 def test_one_job_and_one_exchange_per_level_in_a_session_as_it_comes(
     spark: SparkSession, tmp_path: Path, watch: Watch, splits: bool

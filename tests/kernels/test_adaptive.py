@@ -298,7 +298,6 @@ def test_state_is_no_larger_than_the_better_way_alone(window, skew):
         assert machine.mixed and np.mean(ratios) < 1, "with skew it is smaller than either"
 
 
-@pytest.mark.spec("WQ-F51")
 def test_rows_that_are_kept_are_what_the_model_says_of_sources_that_lag():
     # Ten rows a tick of one source, two a tick of one that lags by 20: what is kept of the open windows.
     spec = spec_of(60, 60, 0, "adaptive", PRIMITIVES[:1])

@@ -110,7 +110,7 @@ def streams(draw, columns=tuple(COLUMNS)):
     return list(zip(data, [*stops, END], strict=True))
 
 
-@pytest.mark.spec("WQ-F13", "WQ-F34", "WQ-F35", "WQ-F42", "WQ-F44", "WQ-F45")
+@pytest.mark.spec("WQ-F13", "WQ-F34", "WQ-F35", "WQ-F42", "WQ-F44", "WQ-F45", "QD-A10")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 @MANY
 @given(

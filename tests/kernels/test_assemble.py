@@ -34,7 +34,7 @@ def slow(key, pane, panes: Panes, closed: int, close_to: int) -> dict[tuple[int,
     return out
 
 
-@pytest.mark.spec("WQ-F42", "WQ-F45")
+@pytest.mark.spec("WQ-F42", "WQ-F45", "QD-A11")
 def test_thousands_of_random_frames():
     # Catches: a block boundary off by one, a head taken for a tail, keys that run into each other.
     rng = np.random.default_rng(7)
@@ -141,6 +141,7 @@ def test_panes_and_windows_name_each_other(r, s):
             assert (panes.first_window(one)[0] <= w < panes.end_window(one)[0]) == (p in inside)
 
 
+@pytest.mark.spec("QD-A11")
 @pytest.mark.slow
 def test_an_hour_every_second_for_a_thousand_keys_takes_seconds():
     # 3600 windows hold each pane: an exploding plan would make 3.6e9 updates of these 1e6 entries.

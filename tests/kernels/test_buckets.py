@@ -113,6 +113,7 @@ def test_no_columns_one_bucket():
     assert bucket_of([], rows=5).dtype == np.int16
 
 
+@pytest.mark.spec("XJ-F63")
 @pytest.mark.parametrize("groups", [1, 2, 3, 7, 16, 100, 255, 256])
 def test_groups_cut_the_buckets_into_ranges(groups):
     covered = []

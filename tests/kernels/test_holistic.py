@@ -62,7 +62,7 @@ def scale_of(p, inside: list[dict]) -> float:
     return 1e-7 if p.function == "corr" else 0.0
 
 
-@pytest.mark.spec("WQ-F40", "WQ-F44", "WQ-F46")
+@pytest.mark.spec("WQ-F40", "WQ-F44", "WQ-F46", "QD-A11")
 @pytest.mark.parametrize("plan", ["panes", "wids"])
 @MANY
 @given(

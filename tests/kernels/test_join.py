@@ -58,7 +58,7 @@ def test_a_tumbling_join(within, how, leftovers, history):
     run_both(spec_of(within, how), history, leftovers=leftovers)
 
 
-@pytest.mark.spec("XJ-F80", "QD-E1")
+@pytest.mark.spec("XJ-F80", "QD-E1", "QD-A10")
 @examples(25)
 @given(st.data())
 def test_joins_of_three_and_four_streams(data):

@@ -140,6 +140,7 @@ SEEDS = [22, 18, 10, 0]
 """Each has a wrong rule for which it differs."""
 
 
+@pytest.mark.spec("XJ-F63")
 def test_groups_that_change_at_random_make_each_pair_once(tmp_path):
     assert [seed for seed in SEEDS if differs(tmp_path, seed)] == []
 

@@ -63,7 +63,6 @@ def test_bins_hold_delays_up_to_their_upper_end(values: list[int], g: int, facto
     assert added(*parts).tolist() == fine.tolist()
 
 
-@pytest.mark.spec("QD-A5", "QD-C4")
 def test_the_slowest_stream_is_the_measure_of_the_others() -> None:
     assert relative_sync({"a": 30.0, "b": 5.0}) == {"a": 25.0, "b": 0.0}
 
