@@ -7,12 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.kernels.types import arrow_schema
 from slackwater.model.join import Condition
 from slackwater.model.node import Join, raw_name
 from slackwater.model.schema import Field, Named
 from slackwater.semantics.limits import END, START
-from slackwater.testing.executors.kernel_tables import plain
+from slackwater.testing.oracle.arrow import one_row
 from slackwater.testing.oracle.expressions import compile_expression
 from slackwater.testing.oracle.join import JoinOracle, JoinRow, Result, first_partner, last_partner
 from slackwater.testing.oracle.types import Item, Row
@@ -50,9 +49,8 @@ class JoinNode:
         assert where is not None
         if isinstance(where, Condition):
             # One pair at a time: which others stand beside it must not matter.
-            fields = [Field(c.name, plain(c.expr.type)) for c in self.node.tested]
-            pair = self._result(rows, self.node.tested)
-            table = pa.Table.from_pylist([pair], arrow_schema(fields))
+            fields = [Field(c.name, c.expr.type) for c in self.node.tested]
+            table = one_row(fields, self._result(rows, self.node.tested))
             args = [table.column(c).combine_chunks() for c in where.columns] or [table]
             return next(iter(where.function(*args))) in (pa.scalar(True), True)
         return compile_expression(where.sql)(self._result(rows, self.node.tested)) is True
