@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.pictures import axes_of
-from benchmarks.record import RESULTS, file_name, store
+from benchmarks.record import RESULTS, file_name, heading, measured, store
 from slackwater.kernels import column_engine
 from slackwater.kernels.windows import adaptive
 from slackwater.kernels.windows import partials_step as aggregate
@@ -118,9 +118,10 @@ def alive(rows: pa.Table, closed: int, window: TimeWindow) -> pa.Table:
     return rows.filter(pa.array(np.asarray(wid_range(ints(rows, "_time"), window)[1]) > closed + 1))
 
 
-def plot(points: list[dict[str, Any]], target: Path) -> None:
+def plot(found: dict[str, Any], target: Path) -> None:
     """Peak bytes over skew."""
-    with axes_of(target) as axes:
+    points = found["points"]
+    with axes_of(target, note=measured(found)) as axes:
         for name in ("eager", "lazy", "adaptive"):
             sizes = [p[name] / 1e6 for p in points]
             axes.plot([p["skew"] for p in points], sizes, "o-", label=name)
@@ -142,8 +143,9 @@ def main() -> None:
         best = min(p["eager"], p["lazy"])
         sizes = "".join(f"{p[n] / 1e6:11.2f}" for n in ("eager", "lazy", "adaptive"))
         print(f"{p['skew']:4.1f}{sizes}{p['adaptive'] / best:15.2f}  {p['groups']}")
-    store("adaptive", {"points": points}, quick=options.quick)
-    plot(points, RESULTS / f"{file_name('adaptive', quick=options.quick)}.svg")
+    found = {**heading(quick=options.quick, rows=rows, keys=keys), "points": points}
+    store("adaptive", found, quick=options.quick)
+    plot(found, RESULTS / f"{file_name('adaptive', quick=options.quick)}.svg")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from benchmarks import memory
 from benchmarks.cases import SPLITS, Window
 from benchmarks.datagen import Data, prepare
 from benchmarks.pictures import axes_of
-from benchmarks.record import ROOT, file_name, folder, heading, say, store, written
+from benchmarks.record import ROOT, file_name, folder, heading, measured, say, store, written
 from benchmarks.tables import Shape, markdown, plain, rate, size
 
 KEYS = (1_000, 10_000, 100_000)
@@ -141,7 +141,7 @@ def document(found: dict[str, Any]) -> str:
             "",
             "Throughput and memory as keys and overlap grow, over a split source. Written by `make bench-growth`; do not edit.",
             "",
-            f"Measured on {found['date']}: {machine['cores']} cores, {machine['memory_gb']} GB of memory, Spark "
+            f"{measured(found)}: {machine['cores']} cores, {machine['memory_gb']} GB of memory, Spark "
             f"{found['versions']['pyspark']}, heap {settings['heap']}. Batches of {BATCH_ROWS / 1e6:g} M rows, windows of "
             f"{RANGE_SECONDS} s, each point in a process of its own, stopped after {settings['limit']:g} s.",
             "",

@@ -316,10 +316,10 @@ def main(options: Namespace) -> None:
     findings = findings_of(EXPERIMENTS, options)
     if not options.cases:
         found = record(findings, quick=options.quick)
-        write("join-experiments", found, document(findings), quick=options.quick)
+        write("join-experiments", found, document(found, findings), quick=options.quick)
 
 
-def document(findings: list[Finding]) -> str:
+def document(found: dict[str, Any], findings: list[Finding]) -> str:
     """The page: no date and no machine, since the same figures come out anywhere."""
     machine = Machine()
     lines = [[f.id, f.theirs, f.ours, "yes" if f.agrees else "no"] for f in findings]
@@ -333,7 +333,8 @@ def document(findings: list[Finding]) -> str:
         f"{machine.scanned * 1000:g} ms, a result {machine.result * 1000:g} ms, a seek {machine.seek * 1000:g} ms, and the disk moves {machine.bandwidth / 1000:g} KB per second, "
         f"all of it {machine.slow:g} times slower: with that RPWJ is overloaded at some 1600 rows/s; in the source it was at 1400. Rows are stamped as they arrive, so that "
         "a delay includes the wait in the queue; a batch takes all that waits, every 10 s (30 s in X1 and X7) or when the last one is done. "
-        'The warm-up, a little longer than a window, is left out. The same figures come out on any machine. "Agrees" is said only '
+        f"The warm-up, a little longer than a window, is left out. The same figures come out on any machine (commit {found['commit']}). "
+        '"Agrees" is said only '
         "where all that the source states is found here.",
         "Not repeated: X22, the size of blocks, which here is a fixed share of the memory, and the number of partitions for ours, as a partition-group is "
         "one and has a budget of its own.",

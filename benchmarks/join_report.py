@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.cases import ROWS, SPLITS
 from benchmarks.join_cases import BOUNDED, HEAP, LABELS, NATIVES
+from benchmarks.record import measured
 from benchmarks.tables import (
     Section,
     Table,
@@ -274,7 +275,7 @@ def section(found: dict[str, Any]) -> str:
     missed = misses(found)
     parts = [
         ABOUT,
-        f"Measured on {found['date']}: {machine['cores']} cores, "
+        f"{measured(found)}: {machine['cores']} cores, "
         f"{machine['memory_gb']} GB of memory, Spark {found['versions']['pyspark']}, heap {found['settings']['heap']}.",
         "The data: two streams of 5,000 rows per second of event time each and 100,000 keys (unless the table says "
         "otherwise), delayed by 2 s on average and 9 s at most; two parquet files a side and batch. The query: equal keys, "

@@ -9,7 +9,6 @@ taken; the ring is then played through for any rate, so that the answer does not
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.record import heading, store
 from benchmarks.simulations import low_ordered
 from slackwater.kernels.windows import low_table
 from slackwater.kernels.windows import partials_step as aggregate
@@ -153,6 +153,7 @@ def main() -> None:
     print(
         f"{'groups':>8} {'slots':>8}  rows/s without loss: ordered, lazy, slow; times ordered; most sent at once"
     )
+    points = []
     for groups in given.groups:
         for share in given.shares:
             slots = int(groups * share)
@@ -162,7 +163,10 @@ def main() -> None:
             most = ", ".join(f"{found[v]['mostSent']:,}" for v in VARIANTS)
             shown = ", ".join(f"{r:,}" for r in rates)
             print(f"{groups:8} {slots:8}  {shown}; {times}; {most}")
-            print(json.dumps(found))
+            points.append(found)
+    settings = {n: v for n, v in vars(given).items() if n != "quick"}
+    found = {**heading(quick=given.quick, **settings), "points": points}
+    store("low-level", found, quick=given.quick)
     print(SOURCE)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 
 @contextmanager
-def axes_of(target: Path, *, panels: int = 1, size: tuple[float, float] = (6, 4)) -> Iterator[Any]:
-    """Axes to draw on, of several panels a list; the picture is written after."""
+def axes_of(
+    target: Path, *, panels: int = 1, size: tuple[float, float] = (6, 4), note: str | None = None
+) -> Iterator[Any]:
+    """Axes to draw on, of several panels a list; the picture is written after, with ``note`` in its metadata."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -22,5 +24,5 @@ def axes_of(target: Path, *, panels: int = 1, size: tuple[float, float] = (6, 4)
     for axes in found[0]:
         axes.grid(alpha=0.3)
     target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, metadata={"Date": None})
+    figure.savefig(target, metadata={"Date": None, "Description": note})
     plt.close(figure)

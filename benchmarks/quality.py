@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import quality_aggregates, quality_joins, quality_page, quality_spark
 from benchmarks.quality_data import GENERATORS as AGGREGATES
 from benchmarks.quality_join_data import GENERATORS as JOINS
-from benchmarks.record import RESULTS, file_name, folder, heading, store, written
+from benchmarks.record import RESULTS, commit, file_name, folder, heading, store, written
 
 SEED = 1
 """No constant was chosen on it."""
@@ -57,8 +57,10 @@ def main(options: argparse.Namespace) -> None:
             began = time.process_time()
             part = PARTS[name](quick=quick)
             found[name] = {**part, "minutes": (time.process_time() - began) / 60}
-    # Another part may have been measured meanwhile.
-    found = {**known(quick=quick), **heading(quick=quick, seed=SEED), **found}
+    # Another part may have been measured meanwhile, on another commit.
+    before = known(quick=quick)
+    commits = {**before.get("commits", {}), **dict.fromkeys(found, commit())}
+    found = {**before, **heading(quick=quick, seed=SEED), "commits": commits, **found}
     store(NAME, found, quick=quick)
     target = folder(quick=quick) / f"{file_name(PAGE, quick=quick)}.md"
     target.write_text(quality_page.page(found))

@@ -271,6 +271,7 @@ def page(found: dict[str, Any]) -> str:
         cores=machine["cores"],
         memory=machine["memory_gb"],
         python=found["versions"]["python"],
+        commits=", ".join(f"{part} {c}" for part, c in found["commits"].items()),
         minutes=round(sum(found[p]["minutes"] for p in ("aggregates", "joins") if p in found)),
     )
     return head + "\n\n" + whole(sections(found), markdown) + "\n"
@@ -280,6 +281,7 @@ HEAD = """# Quality targets, measured
 
 Written by `make bench-quality`; do not edit. See [a promised accuracy](quality.md) and [joins with a promised recall](quality-joins.md) for what is measured.
 Seed {seed}, on which nothing was tuned: constants were chosen on others. {date}, {cores} cores, {memory} GB, Python {python}, {minutes} minutes on one core.
+Commits: {commits}.
 
 Everything but the last parts runs without Spark, row by row in order of arrival (`strict=True` for aggregates), and latency is in *stream time*: the newest time
 (for joins: the clock of arrivals) when a result leaves, less the result's own time. So figures depend on no machine."""

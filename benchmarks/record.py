@@ -1,10 +1,11 @@
-"""What all benchmarks write down: where, when, on what machine, with which versions; and lines to follow a run by."""
+"""What all benchmarks write down: when, on which commit, on what machine, with which versions; and lines to follow a run by."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import subprocess
 import time
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -25,10 +26,36 @@ def heading(*, quick: bool, **settings: Any) -> dict[str, Any]:
     """What a document of results begins with."""
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
+        "commit": commit(),
         "machine": machine(),
         "versions": versions(),
         "settings": {"quick": quick, **settings},
     }
+
+
+CODE = ("src", "benchmarks", ":!benchmarks/results")
+"""What figures depend on."""
+CHANGED = "with uncommitted changes"
+UNKNOWN = "not recorded"
+
+
+def commit(root: Path = ROOT) -> str:
+    """The commit of the code that is measured; a tree whose code differs from it says so."""
+    try:
+        git = ["git", "-C", str(root)]
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], **_TEXT).stdout.strip()
+        changes = subprocess.run([*git, "status", "--porcelain", "--", *CODE], **_TEXT).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return f"{UNKNOWN}: the tree is no git repository"
+    return f"{head} {CHANGED}" if changes.strip() else head
+
+
+_TEXT: Any = {"check": True, "capture_output": True, "text": True}
+
+
+def measured(found: dict[str, Any]) -> str:
+    """When and on which commit, as pages say it."""
+    return f"Measured on {found['date']} (commit {found['commit']})"
 
 
 def machine() -> dict[str, Any]:

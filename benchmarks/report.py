@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.cases import LABELS, NATIVE, ROWS, SPLITS
+from benchmarks.record import measured
 from benchmarks.tables import (
     Section,
     Table,
@@ -226,7 +227,7 @@ def readme(found: dict[str, Any]) -> str:
     machine = found["machine"]
     return (
         markdown(*throughput(found))
-        + f"\n\nMeasured on {found['date']}: {machine['cores']} cores, {machine['memory_gb']} GB, Spark "
+        + f"\n\n{measured(found)}: {machine['cores']} cores, {machine['memory_gb']} GB, Spark "
         f"{found['versions']['pyspark']}; 1000 keys, delays of 2 s on average. "
         "[Memory, latency, where the time goes](docs/benchmarks.md)."
     )
@@ -244,7 +245,7 @@ def document(found: dict[str, Any]) -> str:
             "Sliding windows beside native Structured Streaming, on the same machine, in the same session, over the same "
             "files. Written by `make bench-windows` with `--readme`; do not edit.",
             "",
-            f"Measured on {found['date']}: {machine['cores']} cores, {machine['memory_gb']} GB of memory; {named}. "
+            f"{measured(found)}: {machine['cores']} cores, {machine['memory_gb']} GB of memory; {named}. "
             f"Heap {found['settings']['heap']}.",
             "",
             "The data: 1000 keys, 100,000 rows per second of event time, each delayed by an exponentially distributed time "

@@ -9,7 +9,6 @@ store for queries over the same rows. Each number is a mean over the run, modell
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks import record
 from benchmarks.simulations.placements import count_candidates, greedy, naive
 from benchmarks.simulations.slack_buffer import delays, release
 from benchmarks.tables import plain
@@ -284,7 +284,9 @@ def main() -> None:
                     f"{one['bytes'] / 1e3:.1f}", f"{one['seconds']:.2f}",
                 ]
             )  # fmt: skip
-    print(json.dumps(details, indent=1))
+    settings = {"rows": rows, "batch": given.batch}
+    found = {**record.heading(quick=given.quick, **settings), "cases": details}
+    record.store("sharing", found, quick=given.quick)
     print(plain(("case, way", "model", "held", "kB", "s"), lines))
     print(
         "held: rows in buffers (which precede the windows' own state), partial aggregates in panes"

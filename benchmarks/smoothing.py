@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import shutil
 import tempfile
 import time
@@ -24,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.record import heading, store
 from slackwater.kernels import column_engine
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.windows import low_table, smoothing
@@ -241,7 +241,9 @@ def main() -> None:
     }
     chosen = {k: v for k, v in ways.items() if k in ("plain", *given.ways)}
     found = measure(by_spark if given.spark else by_kernels, data, chosen, skip=2)
-    print(json.dumps({**found, "settings": vars(given)}, indent=1))
+    settings = {n: v for n, v in vars(given).items() if n != "quick"}
+    name = "smoothing-spark" if given.spark else "smoothing"
+    store(name, {**heading(quick=given.quick, **settings), "ways": found}, quick=given.quick)
     plain = found["plain"]["ratio"]
     for name in chosen:
         ratio = found[name]["ratio"]

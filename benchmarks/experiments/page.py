@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.experiments import analytic, groups, joins, panes, skew, slack
 from benchmarks.experiments.common import Finding
-from benchmarks.record import file_name, folder, heading, say, store, written
+from benchmarks.record import file_name, folder, heading, measured, say, store, written
 from benchmarks.tables import Shape, markdown, plain
 
 EXPERIMENTS: dict[str, Callable[..., Finding]] = {
@@ -102,7 +102,7 @@ def document(found: dict[str, Any], findings: Sequence[Finding]) -> str:
         "# Experiments",
         "What the work that Slackwater builds on has measured, measured again with Slackwater's kernels and with baselines that need order "
         "(`benchmarks/baselines`: buffering aggregates, slack, an ordered merge, joins that keep order). Written by `make bench-experiments`; do not edit.",
-        f"Measured on {found['date']}: {found['machine']['cores']} cores, {found['machine']['memory_gb']} GB of memory; {used}. No Spark takes part, and one core does the work. Times are "
+        f"{measured(found)}: {found['machine']['cores']} cores, {found['machine']['memory_gb']} GB of memory; {used}. No Spark takes part, and one core does the work. Times are "
         "seconds of the processor, medians after a run to warm up; memory is bytes of columns, or rows. In every experiment the results of all ways are compared, except those of slack, where the "
         "difference is the finding. Numbers X1 to X13 are those of the dissertation's experiments (X9, the rate that a low level of fixed size sustains, is `python -m benchmarks.low_level`), others its sections and figures. Its "
         "machines were of 2005 and its sizes are scaled down here: ratios count, not the figures themselves.",

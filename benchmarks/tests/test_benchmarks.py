@@ -273,7 +273,7 @@ def _found(seconds: float) -> dict[str, Any]:
         for c, p in ((NATIVE, 1_000_000_000), (SPLITS, 1_100_000_000))
     ]  # fmt: skip
     return {
-        "date": "2026-01-01", "machine": {"cores": 2, "memory_gb": 8}, "versions": {"pyspark": "4"},
+        "date": "2026-01-01", "commit": "0123456789ab", "machine": {"cores": 2, "memory_gb": 8}, "versions": {"pyspark": "4"},
         "settings": {"quick": False, "heap": "2g"}, "cases": [case], "memory": peaks,
         "latency": {NATIVE: [1.0, 2.0, 3.0], SPLITS: [0.5, 0.6, 0.7]},
     }  # fmt: skip

@@ -140,7 +140,7 @@ def _found(ours: float, bounded: float = 2.5) -> dict[str, Any]:
         for c, p in ((HEAP, 3_000_000_000), (SPLITS, 2_000_000_000))
     ]
     return {
-        "date": "2026-01-01", "machine": {"cores": 2, "memory_gb": 8}, "versions": {"pyspark": "4"},
+        "date": "2026-01-01", "commit": "0123456789ab", "machine": {"cores": 2, "memory_gb": 8}, "versions": {"pyspark": "4"},
         "settings": {"quick": False, "heap": "2g", "cores": 2}, "cases": [case], "memory": peaks,
         "curves": [
             {"curve": "c", "x": 1.5, "rows_per_second": 2e6, "pairs_per_second": 4e6, "pairs": 1,

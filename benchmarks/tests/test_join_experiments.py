@@ -189,6 +189,6 @@ def test_both_joins_make_the_same_pairs():
 
 def test_the_page_says_what_was_found():
     finding = Finding("X0", "a title", "How.", ("a", "b"), [[1, 2]], "this", "that", agrees=False)
-    page = join_experiments.document([finding])
+    page = join_experiments.document({"commit": "0123456789ab"}, [finding])
     assert "| X0 | this | that | no |" in page and "## X0: a title" in page
     assert set(join_experiments.EXPERIMENTS) == {"X1", "X7", "X9", "X11", "X19", "X21"}

@@ -239,7 +239,7 @@ def test_the_page_says_which_goals_are_missed_and_why() -> None:
     }  # fmt: skip
     runs = list(ways.values())
     found = {
-        "date": "d", "machine": {"cores": 1, "memory_gb": 1}, "versions": {"python": "3"}, "settings": {"seed": 6},
+        "date": "d", "commits": {"aggregates": "0123456789ab"}, "machine": {"cores": 1, "memory_gb": 1}, "versions": {"python": "3"}, "settings": {"seed": 6},
         "aggregates": {"data": {"x4": data.statistics()}, "runs": runs, "minutes": 1},
     }  # fmt: skip
     assert "| met |" in page(found)

@@ -1,0 +1,78 @@
+"""Results name their commit, and figures in the documents are those of the results."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import growth, quality_page, record, report
+
+DOCS = record.ROOT / "docs"
+COMMIT = re.compile(rf"[0-9a-f]{{12}}( {record.CHANGED})?|{record.UNKNOWN}[;: (].+")
+
+
+def kept(name: str) -> dict[str, Any]:
+    return dict(json.loads((record.RESULTS / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def words(document: str) -> str:
+    return " ".join((DOCS / document).read_text(encoding="utf-8").split())
+
+
+FILES = sorted(p for p in record.RESULTS.iterdir() if not p.stem.endswith("-quick"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_every_results_file_names_its_commit(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        found = json.loads(text)
+        assert COMMIT.fullmatch(found["commit"])
+        parts = found.get("commits", {})
+        assert all(COMMIT.fullmatch(c) and part in found for part, c in parts.items())
+    else:
+        assert re.search(rf"\(commit ({COMMIT.pattern})\)", text)
+
+
+def test_a_tree_that_was_changed_says_so(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        names = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    assert record.commit(tmp_path).startswith(record.UNKNOWN)
+    git("init", "-q")
+    for name in ("src/a.py", "benchmarks/b.py", "benchmarks/results/c.json", "docs/d.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    clean = record.commit(tmp_path)
+    assert re.fullmatch("[0-9a-f]{12}", clean) and COMMIT.fullmatch(clean)
+    # Results and pages are what a run writes: what it measured is the code.
+    (tmp_path / "docs/d.md").write_text("2")
+    (tmp_path / "benchmarks/results/c.json").write_text("2")
+    assert record.commit(tmp_path) == clean
+    (tmp_path / "src/new.py").write_text("2")
+    assert record.commit(tmp_path) == f"{clean} {record.CHANGED}"
+
+
+def test_a_document_of_results_begins_with_the_commit() -> None:
+    assert COMMIT.fullmatch(record.heading(quick=True)["commit"])
+
+
+# --- pages that benchmarks write ------------------------------------------------------------------
+
+
+def test_pages_are_those_of_the_results() -> None:
+    assert growth.document(kept("growth")) == (DOCS / "growth.md").read_text(encoding="utf-8")
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    assert page.startswith(report.document(kept("windows")).rstrip())
+    readme = (record.ROOT / "README.md").read_text(encoding="utf-8")
+    assert report.readme(kept("windows")) in readme
+    page = (DOCS / "quality-experiments.md").read_text(encoding="utf-8")
+    assert page == quality_page.page(kept("quality"))
