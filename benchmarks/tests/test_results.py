@@ -76,3 +76,41 @@ def test_pages_are_those_of_the_results() -> None:
     assert report.readme(kept("windows")) in readme
     page = (DOCS / "quality-experiments.md").read_text(encoding="utf-8")
     assert page == quality_page.page(kept("quality"))
+
+
+# --- figures in documents that people write -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "digits"), [("smoothing", 1), ("smoothing-spark", 2)])
+def test_smoothing_has_the_ratios_of_the_results(name: str, digits: int) -> None:
+    ways = kept(name)["ways"]
+    ratios = [f"{ways[w]['ratio']:.{digits}f}" for w in ("plain", "smooth", "lazy", "slow", "both")]
+    assert f"| {' | '.join(ratios)} |" in words("smoothing.md")
+
+
+def test_smoothing_has_the_rates_of_the_low_level() -> None:
+    (point,) = kept("low-level")["points"]
+    text = words("smoothing.md")
+    assert f"With {point['groups']:,} groups and {point['slots']:,} slots" in text
+    others = max(point[v]["mostSent"] for v in ("lazy", "slow"))
+    assert f"sends {point['ordered']['mostSent']:,} entries at once" in text
+    assert f"never more than {others:,}" in text
+    lazy, slow = (point[v]["rate"] / point["ordered"]["rate"] for v in ("lazy", "slow"))
+    assert f"{lazy:.2f} times the ordered variant's for lazy flush and {slow:.2f} times" in text
+
+
+def test_sharing_has_the_memory_and_the_seconds_of_the_results() -> None:
+    text = words("concurrent.md")
+    cases = kept("sharing")["cases"]
+    for name in ("same rows", "rare rows", "two levels", "three slacks"):
+        ways = [cases[name][w] for w in ("unshared", "optimal", "panes", "shared panes")]
+        figures = [f"{w['rows']:.0f} ({w['model']:.0f})" for w in ways]
+        figures += [f"{w['seconds']:.1f} s" for w in ways[2:]]
+        assert f"| {' | '.join(figures)} |" in text, name
+
+
+def test_quality_has_the_cost_of_the_results() -> None:
+    plain, target = kept("quality")["cost"]["runs"]
+    more = [f"{b / a - 1:.0%}" for a, b in zip(plain["rounds"], target["rounds"], strict=True)]
+    said = " and ".join([", ".join(more[:-1]), more[-1]]).replace("%", " %")
+    assert f"took {said} more time" in words("quality.md")
