@@ -19,7 +19,7 @@ def consumer(record: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.spec("QD-D12")
+@pytest.mark.spec("QD-B10", "QD-D12")
 def test_a_controller_steers_the_slack_by_what_windows_turned_out_to_hold(engine: Make) -> None:
     """From each record the next slack follows by the controller's definition."""
     rows = stream(5, 2_400)

@@ -175,7 +175,7 @@ def test_results_are_those_of_the_extents(range_, slide, origin, batches, some, 
     assert machine.volumes == {} and not machine.state[2].num_rows
 
 
-@pytest.mark.spec("WQ-F49", "WQ-F52", "WQ-F53")
+@pytest.mark.spec("WQ-F49", "WQ-F52")
 def test_groups_change_sides_and_meanwhile_have_both_kinds_of_state():
     spec = spec_of(20, 10, 0, "adaptive", PRIMITIVES[:4])
     machine = Machine(spec)

@@ -83,15 +83,15 @@ class Groups:
 
     # ---- what the ledgers mean, bucket by bucket ----
     def rows(self) -> Counter:
-        """Where there are rows: of which block, in which bucket, with which marks, and what has left."""
+        """Where there are rows: of which block, of which times, in which bucket, with which marks, and what has left."""
         found: Counter = Counter()
         for group, ledger in enumerate(self.ledgers):
             for side in (0, 1):
                 for block in ledger.blocks[side]:
                     for bucket in self.buckets(group, block):
                         marks = {m.run for m in block.marks if m.first <= bucket < m.end}
-                        known = (side, block.run, bucket, block.closed, frozenset(marks))
-                        found[known] += 1
+                        times = block.low, block.high, block.closed
+                        found[(side, block.run, bucket, times, frozenset(marks))] += 1
         return found
 
     def owed(self) -> Counter:

@@ -46,6 +46,11 @@ def test_a_pass_reads_each_file_in_sequence_and_only_what_it_needs():
     # Results change what is known of blocks, not the blocks; and a batch wrote one file per side.
     assert stats.written_bytes == 0 and stats.results > 0
     assert files <= 2 * 9
+    # What blocks on disk yield is counted in the ledger.
+    worth = [
+        sum(b.worth for bs in state[n].blocks for b in bs if b.place == "disk") for n in (8, 9)
+    ]
+    assert worth[1] > worth[0] > 0, "it fades, and what the passes found is more"
     assert stats.reads <= owing + passes * max(len(bs) for bs in before.blocks)
 
 

@@ -167,6 +167,8 @@ TIGHT = JoinPolicy(2_000, backlog=3.0, idle_share=0.0, stage_share=0.0, merge_ru
 LIMITED = JoinPolicy(2_500, backlog=0.3, idle_share=0.0, read_limit=700, stage_share=0.0)
 MERGING = JoinPolicy(4_000, backlog=6.0, idle_share=0.0, merge_runs=2)
 NOTHING = JoinPolicy(1, backlog=1e9, idle_share=0.0)
+TELLING = (2, 3, 8)
+"""Seeds of traces that notice every one of the wrong rules: so they do if one of them becomes the product's own."""
 
 
 def case(seed: int, late: bool = False):
@@ -176,9 +178,9 @@ def case(seed: int, late: bool = False):
     return trace, Band([10, 40][seed % 2], 60)
 
 
-def noticed(policy, *, rules=None, late=False, how="inner", seeds=12) -> bool:
+def noticed(policy, *, rules=None, late=False, how="inner", seeds=range(12)) -> bool:
     """Whether any of the traces shows a wrong result, or a result below a promised bound."""
-    for seed in range(seeds):
+    for seed in seeds:
         trace, band = case(seed, late)
         try:
             run = replay(trace, band, policy, rules=rules, how=how, max_pairs=1_000)
@@ -223,7 +225,7 @@ def _quick_files(monkeypatch):
 
 @pytest.mark.parametrize(("wrong", "policy", "more"), WRONG_RULES)
 def test_a_wrong_rule_is_noticed(wrong, policy, more):
-    assert noticed(policy, rules=wrong(), **more)
+    assert noticed(policy, rules=wrong(), seeds=TELLING, **more)
 
 
 @pytest.mark.parametrize(
@@ -248,4 +250,4 @@ def test_a_wrong_step_is_noticed(mutate, monkeypatch):
     ],
 )
 def test_the_right_rules_pass_where_the_wrong_ones_fail(policy, more):
-    assert not noticed(policy, rules=BlockRules(), seeds=3, **more)
+    assert not noticed(policy, rules=BlockRules(), seeds=TELLING, **more)
