@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from slackwater.engine.analysis.conjuncts import Conjunct
 from slackwater.errors import AnalysisError
 from slackwater.model.schema import Field
 
@@ -14,39 +15,18 @@ if TYPE_CHECKING:
 _LEFT, _RIGHT = "l", "r"
 
 
-def equalities(
-    conditions: Sequence[Any],
-    owners: Mapping[str, tuple[int, str]],
-    analyser: Analyser,
-    fields: Sequence[Field],
-) -> tuple[list[tuple[str, str]], str | None]:
-    """Pairs of key texts, each over its own stream's columns, and what is left of the conditions.
+def key_pair(part: Conjunct, owners: Mapping[str, tuple[int, str]]) -> tuple[str, str] | None:
+    """The two sides of an equality between the streams, each over its own stream's columns; None if it is none.
 
     ``owners`` tells for each column of the result (lower case) its stream and its name there.
     """
-    names = {f.name: owners[f.name.lower()][1] for f in fields}
-    pairs: list[tuple[str, str]] = []
-    rest: list[str] = []
-    for condition in conditions:
-        for part in analyser.conjuncts(fields, condition, names):
-            if part.sides is None:
-                rest.append(part.sql)
-                continue
-            left, right = part.sides
-            owned = [{owners[c.lower()][0] for c in side.columns} for side in part.sides]
-            if owned == [{0}, {1}]:
-                pairs.append((left.sql, right.sql))
-            elif owned == [{1}, {0}]:
-                pairs.append((right.sql, left.sql))
-            else:
-                rest.append(part.sql)
-    if not pairs:
-        raise AnalysisError(
-            "JOIN_CONDITION",
-            "on= has no equality between a column of the one stream and one of the other",
-            hint='give column names, pairs such as [("id", "ref")], or an equality of two columns',
-        )
-    return pairs, " AND ".join(f"({r})" for r in rest) or None
+    if part.sides is None:
+        return None
+    left, right = part.sides
+    owned = [{owners[c.lower()][0] for c in side.columns} for side in part.sides]
+    if owned == [{0}, {1}]:
+        return left.sql, right.sql
+    return (right.sql, left.sql) if owned == [{1}, {0}] else None
 
 
 def compared_type(analyser: Analyser, types: Sequence[str], what: str) -> str:

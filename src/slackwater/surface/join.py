@@ -30,7 +30,8 @@ from slackwater.model.time import TimeColumn, parse_duration, parse_instant, par
 from slackwater.model.window import TimeWindow
 from slackwater.surface.bands import BandSpec
 from slackwater.surface.conditions import ConditionSpec, condition_of
-from slackwater.surface.equalities import cast_as_compared, compared_type, equalities
+from slackwater.surface.equalities import cast_as_compared, compared_type
+from slackwater.surface.join_conditions import ConditionReader, Key, named_keys
 from slackwater.surface.stream_columns import Origin
 from slackwater.surface.windows import WindowSpec
 
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from slackwater.surface.stream import Stream
-
-Key = tuple[str, ...]
-"""One column name per input."""
 
 
 def join_streams(
@@ -78,20 +76,27 @@ def join_streams(
             "memory", memory, "bounded memory is for joins of two streams: join them pairwise"
         )
     columns = _times(streams, times)
-    span = _within(within, columns, streams[0]._analyser.zone)
-    names, shared, conditions = _named_keys(on, streams)
+    names, shared, conditions = named_keys(on, streams)
+    if len(streams) > 2 and (within is None or conditions):
+        raise _several(within, conditions)
     # The columns of a semi or anti join are the left ones; only a condition needs those of both.
     left = _Columns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
-    alone = left is not None and where is None and conditions is None
-    shown = left if left is not None and alone else _Columns(streams, shared, kind)
-    if conditions is not None:
-        pairs, rest = equalities(conditions, shown.owners, streams[0]._analyser, shown.fields)
-        if rest is not None and where is not None:
+    asked = where is not None or within is None or bool(conditions)
+    shown = _Columns(streams, shared, kind) if left is None or asked else left
+    reader = ConditionReader(streams, shown)
+    if where is not None and not _is_function(where):
+        where = reader.placed(where)
+    keys = _keys(streams, names)
+    if conditions or within is None:
+        given = reader.read(conditions, names, times, within is not None)
+        if given.rest is not None and where is not None:
             raise _bad("on", "a condition beside where=", "put it into where=")
-        where = where if rest is None else rest
-        keys = _condition_keys(streams, pairs)
-    else:
-        keys = _keys(streams, names)
+        where = where if given.rest is None else given.rest
+        more = _condition_keys(streams, given.keys)
+        keys = tuple((*k, *m) for k, m in zip(keys, more, strict=True))
+        within = within if given.band is None else given.band
+        columns = columns if given.times is None else _times(streams, given.times)
+    span = _within(within, columns, streams[0]._analyser.zone)
     mixed = tuple(_mixed(streams, names, shared, shown.fields))
     sides = streams
     computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
@@ -146,9 +151,15 @@ def joinAll(
     return join_streams(list(streams), on, within, "inner", where, memory, emit)
 
 
+def _is_function(where: Any) -> bool:
+    return (
+        isinstance(where, ConditionSpec) or inspect.isroutine(where) or isinstance(where, partial)
+    )
+
+
 def _test(where: Any, stream: Stream, fields: Sequence[Field]) -> Expr | Condition:
     """The further condition of a match."""
-    if isinstance(where, ConditionSpec) or inspect.isroutine(where) or isinstance(where, partial):
+    if _is_function(where):
         spec = where if isinstance(where, ConditionSpec) else ConditionSpec(where)
         return condition_of(spec, fields)
     test = stream._analyser.condition(fields, where)
@@ -310,6 +321,8 @@ def _clock(time: TimeColumn) -> str:
 
 def _within(within: Any, times: Sequence[TimeColumn], zone: str) -> Within:
     time = times[0]
+    if isinstance(within, Band):
+        return within
     if isinstance(within, BandSpec):
         if len(times) != 2:
             raise _bad("within", within, "joinAll needs one duration per stream")
@@ -348,24 +361,19 @@ def _signed(value: Any, time: TimeColumn, what: str) -> int:
     return parse_span(value, time, what=what, positive=False)
 
 
-def _named_keys(on: Any, streams: Sequence[Stream]) -> tuple[list[Key], list[Key], Any]:
-    """Keys, those of them that are one column in the result, or conditions yet to be taken apart."""
-    if on is None or (isinstance(on, (list, tuple)) and not on):
-        return [], [], None
-    items = list(on) if isinstance(on, list) else [on]
-    keys: list[Key] = []
-    shared: list[Key] = []
-    for item in items:
-        if isinstance(item, str):
-            keys.append(tuple(s._column(item) for s in streams))
-            shared.append(keys[-1])
-        elif isinstance(item, tuple) and len(item) == len(streams):
-            keys.append(tuple(s._column(n) for s, n in zip(streams, item, strict=True)))
-        elif isinstance(item, tuple):
-            raise _bad("on", item, f"give one column name per stream, {len(streams)} in all")
-        else:
-            return [], [], items
-    return keys, shared, None
+def _several(within: Any, conditions: Sequence[Any]) -> AnalysisError:
+    """The error of more than two streams without the spans or names that they need."""
+    if conditions:
+        return _bad(
+            "on",
+            conditions[0],
+            "a condition is for two streams: give names of columns that all have, and the condition in where=",
+        )
+    return AnalysisError(
+        "BAD_JOIN",
+        "nothing says how far apart in time partners may be: there is no within=",
+        hint='give one duration per stream, such as within=["5 seconds", "5 seconds", "1 second"], or sw.window(...)',
+    )
 
 
 def _keys(streams: Sequence[Stream], names: Sequence[Key]) -> tuple[tuple[Named, ...], ...]:

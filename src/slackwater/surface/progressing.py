@@ -20,7 +20,7 @@ def progressing(
     node: Node, analyser: Analyser, columns: Sequence[Named]
 ) -> tuple[tuple[TimeColumn, ...], tuple[Origin, ...]]:
     """The progressing ones of ``columns`` over ``node``, in the order of the node's own."""
-    span = _window_range(node)
+    span = window_range(node)
     order = [t.name for t in node.times]
     # Parts of a greatest or least count even where they alone do not progress.
     by_name = {p.name: p for t in node.times for p in (*t.parts, t)}
@@ -59,7 +59,7 @@ def _combined(
     return combined
 
 
-def _window_range(node: Node) -> int | None:
+def window_range(node: Node) -> int | None:
     """Length of the windows whose struct a stream carries, if it is known."""
     while node.children:
         if isinstance(node, Aggregate):

@@ -92,7 +92,9 @@ class Stream:
         """An expression with the names that columns of streams have in this one."""
         if isinstance(expression, str) or not names_a_stream(expression):
             return expression
-        return self._analyser.placed(expression, lambda parts: place_in(self, parts))
+        return self._analyser.placed(
+            self._node.schema, expression, lambda parts: place_in(self, parts)
+        )
 
     # ---- what it is ----
     @property
@@ -276,10 +278,12 @@ class Stream:
         Parameters
         ----------
         on
-            Names of key columns, pairs ``("left name", "right name")``, a list of these, or a condition with
-            equalities. None: any two rows that are near enough.
+            Names of key columns, pairs ``("left name", "right name")``, conditions such as
+            ``"a.k = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS"`` or ``a.k == b.k``, a list of these.
+            None: any two rows that are near enough.
         within
-            ``sw.band(before=..., after=...)``, or ``sw.window(...)`` for rows of the same tumbling window.
+            ``sw.band(before=..., after=...)``, or ``sw.window(...)`` for rows of the same tumbling window. Left out
+            where the condition says how near the two times must be.
         how
             inner, left, right or full; an unmatched row leaves when no partner can come any more. left_semi: rows of this
             stream that have a partner, each once, when its first one arrives; left_anti: those that have none, when none

@@ -21,6 +21,7 @@ from slackwater.engine.analysis.text import Printer, Replace, ident
 from slackwater.errors import AnalysisError
 from slackwater.kernels.aggregates.kinds import kind_of
 from slackwater.kernels.translate import NotTranslatable, translate
+from slackwater.kernels.translate.distances import Read, TimeOf, distances
 from slackwater.kernels.translate.shifts import shift_of
 from slackwater.model.aggregate import Primitive
 from slackwater.model.names import ours
@@ -109,10 +110,19 @@ class Analyser:
         node = item.child() if "Alias" in self._printer.kinds(item) else item
         return list(conjuncts(self._printer, node, fields, names))
 
-    def placed(self, expression: Column, place: Place) -> Column:
-        """The same expression with other names in it; see `stream_columns`."""
-        with self._errors((), [expression]):
-            return placed(self._spark, expression, place)
+    def placed(
+        self, fields: Sequence[Field], expression: Column | str, place: Place
+    ) -> Column | str:
+        """The same expression with other names in it, if any are others; see `stream_columns`."""
+        with self._errors(fields, [expression]):
+            (column,) = self._inputs(fields, [expression])
+            new = placed(self._spark, column, place)
+        return expression if new is column else new
+
+    def distances(self, part: Conjunct, times: Mapping[str, TimeOf]) -> Read:
+        """What a part of a condition says of the distances between times, which go by columns' names."""
+        meaning = self._printer.meaning
+        return distances(part.folded, times, ansi=meaning.ansi, zone=meaning.zone)
 
     def aggregates(
         self,

@@ -12,6 +12,8 @@ from slackwater.engine.analysis.text import Printer
 from slackwater.model.schema import Field
 from slackwater.model.spark_sql import quoted
 
+_INTEGERS = ("byte", "short", "integer", "long")
+
 
 @dataclass(frozen=True)
 class Side:
@@ -24,10 +26,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Conjunct:
-    """A part of a condition; ``sides`` if it is an equality. Casts that Spark put in are in the texts."""
+    """A part of a condition; ``sides`` if it is an equality. Casts that Spark put in are in the texts.
+
+    In ``folded`` each constant integer and each constant span of time is one literal, whatever it was computed from.
+    """
 
     sql: str
     sides: tuple[Side, Side] | None = None
+    folded: str = ""
 
 
 def conjuncts(
@@ -40,16 +46,49 @@ def conjuncts(
         yield from conjuncts(printer, node.right(), fields, names)
         return
     whole = printer.text(node, nothing, tuple(fields))
+    folded = printer.text(node, _constant, tuple(fields))
     if "EqualTo" in kinds:
-        yield Conjunct(
-            whole,
-            (
-                _side(printer, node.left(), fields, names),
-                _side(printer, node.right(), fields, names),
-            ),
+        sides = (
+            _side(printer, node.left(), fields, names),
+            _side(printer, node.right(), fields, names),
         )
+        yield Conjunct(whole, sides, folded)
     else:
-        yield Conjunct(whole)
+        yield Conjunct(whole, None, folded)
+
+
+def _constant(node: Any) -> str | None:
+    """The literal of a constant integer or span of time."""
+    from py4j.protocol import Py4JJavaError
+
+    if not node.foldable():
+        return None
+    kind = str(node.dataType().typeName())
+    span = kind.startswith("interval ") and not kind.endswith(("year", "month"))
+    if not span and kind not in _INTEGERS:
+        return None
+    try:
+        value = node.eval(None)
+    except Py4JJavaError:
+        return None  # it fails for every row, which is for Spark to say
+    if value is None:
+        return None
+    return day_time_literal(int(value)) if span else str(int(value))
+
+
+def day_time_literal(micros: int) -> str:
+    """Spark's literal of a span of time.
+
+    >>> day_time_literal(90_000_001), day_time_literal(-86_400_000_000)
+    ("INTERVAL '0 00:01:30.000001' DAY TO SECOND", "INTERVAL '-1 00:00:00.000000' DAY TO SECOND")
+    """
+    seconds, rest = divmod(abs(micros), 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    day, hour = divmod(hours, 24)
+    sign = "-" if micros < 0 else ""
+    text = f"{sign}{day} {hour:02}:{minute:02}:{second:02}.{rest:06}"
+    return f"INTERVAL '{text}' DAY TO SECOND"
 
 
 def _side(printer: Printer, node: Any, fields: Sequence[Field], names: Mapping[str, str]) -> Side:

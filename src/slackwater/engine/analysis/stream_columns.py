@@ -65,12 +65,17 @@ def placed(spark: SparkSession, column: Column, place: Place) -> Column:
     """The same expression with each name as ``place`` has it."""
     from pyspark.sql import Column as SparkColumn
 
+    if not hasattr(column, "_jc"):
+        return column  # no Column, which the analysis says
     jvm: Any = spark._jvm
     whole = spark._jsparkSession.expression(column._jc)
     new = _Placing(jvm, place).placed(whole, frozenset())
+    if new is whole:
+        return column
     # The constructor takes what Spark's own functions hand to it.
-    made: Any = SparkColumn
-    return column if new is whole else made(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(new))  # fmt: skip
+    made: type[Any] = SparkColumn
+    result: Column = made(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(new))
+    return result
 
 
 class _Placing:
