@@ -171,10 +171,18 @@ def test_bad_origins(s: Any, origin: Any):
         (lambda s: s.dropDuplicates(["k"]), "UNBOUNDED_STATE", ["'ts'", "within"]),
         (lambda s: s.dropDuplicates(["x"]), "COLUMN_NOT_FOUND", ["'x'"]),
         (lambda s: s.dropDuplicates(["k"], within="1 month"), "BAD_DURATION", ["within", "1 month"]),
-        (lambda s: s.drop("ts"), "NO_PROGRESS", ["ts", "keep"]),
-        (lambda s: s.select("k", "v"), "NO_PROGRESS", ["ts"]),
-        (lambda s: s.withColumn("ts", "date_trunc('hour', ts)"), "NO_PROGRESS", ["ts"]),
-        (lambda s: s.withColumn("ts", "timestamp_micros(v)"), "NO_PROGRESS", ["ts"]),
+        (lambda s: s.drop("ts").sort(), "NO_PROGRESS", ["sort", "ts", "select(k, v", "keep"]),
+        (lambda s: s.select("k", "v").where("v > 1").groupBy(sw.window("1 s")).count(), "NO_PROGRESS",
+         ["a window", "select(k, v) left it out", "progresses on ts"]),
+        (lambda s: s.select("k", "v").groupBy("k").count(), "NO_PROGRESS", ["select(k, v) left it out"]),
+        (lambda s: s.select("k", "v").dropDuplicates(["k"], within="1 s"), "NO_PROGRESS", ["dropDuplicates", "select(k, v)"]),
+        (lambda s: s.select("k").join(s.alias("t"), "k", sw.band()), "NO_PROGRESS", ["a join", "select(k) left it out"]),
+        (lambda s: s.select("k").union(s.select("k")), "NO_PROGRESS", ["a union", "select(k) left it out"]),
+        (lambda s: s.select("k", "ts").union(s.selectExpr("k", "CAST(NULL AS TIMESTAMP) AS ts")), "NO_PROGRESS",
+         ["a union", "ts is CAST(NULL AS TIMESTAMP)"]),
+        (lambda s: s.withColumn("ts", "date_trunc('hour', ts)").sort(), "NO_PROGRESS", ["ts is date_trunc", "does not progress"]),
+        (lambda s: s.withColumn("ts", "timestamp_micros(v)").sort("ts"), "NO_PROGRESS", ["ts is timestamp_micros(`v`)"]),
+        (lambda s: s.groupBy(sw.window("1 s")).count().select("count").sort(), "NO_PROGRESS", ["select(count)", "progresses on window"]),
         (lambda s: s.select("ts", "k", "k"), "DUPLICATE_COLUMN", ["'k'", "alias"]),
         (lambda s: s.withColumnRenamed("k", "v"), "DUPLICATE_COLUMN", ["'v'"]),
         (lambda s: s.select("ts", "x"), "COLUMN_NOT_FOUND", ["'x'", "k, ts, v"]),
@@ -203,7 +211,7 @@ def test_plans_that_could_not_progress_are_refused_with_the_reason(df: Any, s: A
     refused(lambda: s.groupBy(sw.window("1 s", on="n")).count(), "NOT_PROGRESSING", "'n'", "ts")
     refused(lambda: s.dropDuplicates(["k"]), "UNBOUNDED_STATE", "'ts'", "within")
     refused(lambda: s.sort("v"), "NOT_PROGRESSING", "'v'")
-    refused(lambda: s.drop("ts"), "NO_PROGRESS", "ts")
+    refused(lambda: s.drop("ts").sort(), "NO_PROGRESS", "ts")
     refused(lambda: s.join(t, on="k", within=None), "BAD_JOIN", "within")
 
 

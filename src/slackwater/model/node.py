@@ -139,7 +139,8 @@ class Filter(_OneChild, Node):
 @dataclass(frozen=True)
 class Project(_OneChild, Node):
     """New columns from expressions. ``origins`` maps each progressing output column to
-    (input column, shift in ticks): its bound is the input's plus the shift.
+    (input column, shift in ticks): its bound is the input's plus the shift. Where no time is kept, the name of the
+    one that rows are still judged by is empty: see `unnamed_time`.
     """
 
     child: Node = field(default=None)  # type: ignore[assignment]

@@ -62,7 +62,7 @@ class GroupedStream:
         if self._window is None:
             whole = GroupedStream(stream, [*self._keys, AllTimeSpec()]).agg(*columns)
             return completed_by_punctuation(whole)
-        times = [stream._time(w.on) for w in self._windows]
+        times = [stream._time(w.on, "a window") for w in self._windows]
         time = times[0]
         stream, window, carried = resolve(self._window, stream, time)
         if len(times) > 1:

@@ -304,7 +304,7 @@ def label_of(node: Node) -> str | None:
 def _times(streams: Sequence[Stream], times: Sequence[str] | None) -> list[TimeColumn]:
     if times is not None and len(times) != len(streams):
         raise _bad("times", times, f"give one time column per stream, {len(streams)} in all")
-    columns = [s._time(times[i] if times else None) for i, s in enumerate(streams)]
+    columns = [s._time(times[i] if times else None, "a join") for i, s in enumerate(streams)]
     if len({t.type for t in columns}) > 1:
         shown = ", ".join(f"{t.name} ({_clock(t)})" for t in columns)
         raise AnalysisError(

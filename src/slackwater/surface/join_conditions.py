@@ -209,7 +209,7 @@ class ConditionReader:
         every: dict[str, TimeOf] = {}
         shared = set()
         for i, s in enumerate(self._streams):
-            for t in s._node.times if chosen is None else [s._time(chosen[i])]:
+            for t in s._node.times if chosen is None else [s._time(chosen[i], "a join")]:
                 if t.parts:
                     continue
                 name = self._shown.name_of(i, t.name)
@@ -230,7 +230,7 @@ class ConditionReader:
     ) -> tuple[Pair, Band]:
         """The two times that are compared, and how near they must be."""
         progressing = [
-            [t.name for t in (s._node.times if times is None else [s._time(times[i])])]
+            [t.name for t in (s._node.times if times is None else [s._time(times[i], "a join")])]
             for i, s in enumerate(self._streams)
         ]
         allowed: dict[Pair, Distance] = {}

@@ -23,6 +23,7 @@ from slackwater.model.node import (
 from slackwater.model.render import render
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, parse_span
+from slackwater.model.unnamed_time import unnamed_origin
 from slackwater.semantics.pattern_rules import plain_column
 from slackwater.surface.progressing import progressing
 from slackwater.surface.stream_columns import (
@@ -33,6 +34,7 @@ from slackwater.surface.stream_columns import (
     owner_number,
     place_in,
 )
+from slackwater.surface.timeless import no_time
 from slackwater.surface.union import by_name, by_position
 from slackwater.surface.windows import Windowing
 
@@ -224,14 +226,8 @@ class Stream:
             [c.name for c in columns], "give each column a name of its own with .alias(...)"
         )
         times, origins = progressing(self._node, self._analyser, columns)
-        if not times:
-            have = ", ".join(t.name for t in self._node.times)
-            raise AnalysisError(
-                "NO_PROGRESS",
-                f"no progressing column is left: the stream progresses on {have}",
-                hint="keep that column as it is, renamed, or moved by a constant interval",
-                columns=have,
-            )
+        # Rows that go to a sink may do without a time; who needs one says that it is gone.
+        origins = origins or unnamed_origin(self._node)
         schema = tuple(Field(c.name, c.expr.type) for c in columns)
         return self._with(Project(schema, times, self._node, columns, origins))
 
@@ -315,7 +311,7 @@ class Stream:
         the state could never be purged.
         """
         names = list(dict.fromkeys(self._column(c) for c in (subset or self.columns)))
-        time = self._time(on)
+        time = self._time(on, "dropDuplicates")
         span = None if within is None else parse_span(within, time, what="within")
         if time.name not in names and span is None:
             raise AnalysisError(
@@ -339,7 +335,7 @@ class Stream:
 
         The result progresses on that time alone: rows that wait may be old by another.
         """
-        time = self._time(on)
+        time = self._time(on, "sort")
         return self._with(Sort(self._node.schema, (time,), self._node, time.name))
 
     orderBy = sort
@@ -387,7 +383,10 @@ class Stream:
     def _column_type(self, name: str) -> str:
         return next(f.type for f in self._node.schema if f.name == name)
 
-    def _time(self, on: str | None) -> TimeColumn:
+    def _time(self, on: str | None, asking: str) -> TimeColumn:
+        """The progressing column of that name, or the first; ``asking`` is who needs it."""
+        if not self._node.times:
+            raise no_time(self._node, asking)
         if on is None:
             return self._node.times[0]
         # After a join there is no column for the time of a result itself.

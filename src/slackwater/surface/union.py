@@ -58,6 +58,8 @@ def _united(one: Stream, other: Stream, order: Sequence[str]) -> Stream:
     ]
     left = _shaped(one, one.columns, one.columns, types)
     right = _shaped(other, order, one.columns, types)
+    for stream in (left, right):
+        stream._time(None, "a union")
     mine = [t.name for t in left._node.times]
     theirs = [t.name for t in right._node.times]
     common = [n for n in mine if n in theirs]

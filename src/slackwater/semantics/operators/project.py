@@ -21,7 +21,10 @@ keeps = common.no_state
 def bounds(
     node: Project, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]
 ) -> dict[str, int]:
-    return {out: shift(inputs[0][name], ticks) for out, name, ticks in node.origins}
+    # A time that was left out has no name, by which others would pass its bound on.
+    return {
+        out: shift(inputs[0][name], ticks) for out, name, ticks in node.origins if name in inputs[0]
+    }
 
 
 def wants(node: Project, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:

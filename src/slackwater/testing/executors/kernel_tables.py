@@ -17,6 +17,7 @@ from slackwater.model.names import TIME
 from slackwater.model.node import Node, Union
 from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
+from slackwater.model.unnamed_time import UNNAMED
 
 Row = dict[str, Any]
 PLACE = "_i"
@@ -53,7 +54,9 @@ def numbered(table: pa.Table) -> pa.Table:
 
 
 def entering(table: pa.Table, on: str) -> pa.Table:
-    """The rows that are not kept out on a column."""
+    """The rows that are not kept out on a column; on a time that was left out, if anything follows it."""
+    if on == UNNAMED and f"_out:{on}" not in table.column_names:
+        return table
     return table.filter(pc.invert(table[f"_out:{on}"]))
 
 

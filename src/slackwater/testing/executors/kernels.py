@@ -39,6 +39,7 @@ from slackwater.model.node import (
 )
 from slackwater.model.registry import Registry
 from slackwater.model.schema import Field
+from slackwater.model.unnamed_time import UNNAMED
 from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
 from slackwater.semantics.bounds import propagate, topological
 from slackwater.semantics.frontier import Points
@@ -183,8 +184,7 @@ class KernelMachine(LateJudge):
                 tables[id(node)] = self._run(node, inputs, after)
         found = {
             name: to_rows(
-                node,
-                entering(tables[id(node)], node.times[0].name) if node.times else tables[id(node)],
+                node, entering(tables[id(node)], node.times[0].name if node.times else UNNAMED)
             )
             for name, node in self.outputs.items()
         }

@@ -12,6 +12,7 @@ from typing import Any
 
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Join, Node, Source
+from slackwater.model.unnamed_time import UNNAMED
 from slackwater.testing.oracle.join_node import JoinNode
 from slackwater.testing.oracle.late import check_raise, judge
 from slackwater.testing.oracle.operators.common import Coming
@@ -104,7 +105,7 @@ class Oracle(Run):
         self.steps += 1
         return StepResult(
             {
-                name: [i.row for i in self._last(n) if not n.times or _first(n) not in i.kept_out]
+                name: [i.row for i in self._last(n) if _first(n) not in i.kept_out]
                 for name, n in self.outputs.items()
             },
             self.late_rows,
@@ -132,4 +133,4 @@ class Oracle(Run):
 
 
 def _first(node: Node) -> str:
-    return node.times[0].name
+    return node.times[0].name if node.times else UNNAMED

@@ -35,6 +35,7 @@ from slackwater.model.policy import (
 from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_span, window_time
+from slackwater.model.unnamed_time import unnamed_origin
 from slackwater.model.window import all_time
 from slackwater.testing.oracle.expressions import compile_expression, to_duck
 from slackwater.testing.transcripts.aggregates import cut_calls
@@ -262,7 +263,7 @@ def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
             times.insert(at, new)
             origins.insert(at, (new.name, t.name, 0))
     schema = tuple(Field(c.name, c.expr.type) for c in columns)
-    return Project(schema, tuple(times), node, columns, tuple(origins))
+    return Project(schema, tuple(times), node, columns, tuple(origins) or unnamed_origin(node))
 
 
 def combined(time: TimeColumn, texts: Mapping[str, str]) -> TimeColumn | None:

@@ -22,6 +22,7 @@ def bounds(node: Project, run: Run) -> dict[str, int]:
     return {
         out: v if (v := below[name]) in (START, END) else v + ticks
         for out, name, ticks in node.origins
+        if name in below
     }
 
 

@@ -1,0 +1,45 @@
+"""Streams whose time was left out: they go to a sink as they are, and what needs a time says where it went."""
+
+from __future__ import annotations
+
+from slackwater.errors import AnalysisError
+from slackwater.model.node import Aggregate, Node, Project
+from slackwater.model.unnamed_time import left_out
+from slackwater.model.window import is_all_time
+
+_SHOWN = 6
+
+
+def no_time(node: Node, asking: str) -> AnalysisError:
+    """The error of an operator that needs a time, over a node that has none."""
+    dropped = left_out(node)
+    if dropped is None or _completes_groups(dropped):
+        return AnalysisError(
+            "NO_PROGRESS",
+            f"{asking} needs a time, and results of a groupBy without a window have none",
+            hint='add a window to the groupBy: sw.window("1 minute")',
+        )
+    have = ", ".join(t.name for t in dropped.child.times)
+    changed = [c for c in dropped.columns if c.name in {t.name for t in dropped.child.times}]
+    how = f"select({_names(dropped)}) left it out"
+    if changed:
+        shown = "; ".join(f"{c.name} is {c.expr.sql}" for c in changed)
+        how = f"select({_names(dropped)}) changed it: {shown}, which does not progress"
+    return AnalysisError(
+        "NO_PROGRESS",
+        f"{asking} needs a time, and {how}; in front of that the stream progresses on {have}",
+        hint="keep that column there as it is, renamed, or moved by a constant interval; "
+        "only rows that go to a sink may do without",
+        columns=have,
+        select=_names(dropped),
+    )
+
+
+def _completes_groups(node: Project) -> bool:
+    return isinstance(node.child, Aggregate) and is_all_time(node.child.window)
+
+
+def _names(node: Project) -> str:
+    names = [c.name for c in node.columns]
+    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
