@@ -111,7 +111,7 @@ class ConditionReader:
     ) -> Conditions:
         """Take conditions apart; ``names`` are keys given by name. With ``has_band`` none is looked for."""
         columns = {} if has_band else self._times(times)
-        parts = [p for c in conditions for p in self._conjuncts(c)]
+        parts = [p for c in conditions for p in self._conjuncts(c, bool(columns))]
         reads = [self._analyser.distances(p, columns) if columns else Read() for p in parts]
         pairs = [key_pair(p, self._shown.owners) for p in parts]
         pair, band = (None, None) if has_band else self._band(reads, names, times, columns)
@@ -129,10 +129,11 @@ class ConditionReader:
             )
         return Conditions(keys, " AND ".join(f"({r})" for r in rest) or None, band, pair)
 
-    def _conjuncts(self, condition: Any) -> list[Conjunct]:
+    def _conjuncts(self, condition: Any, fold: bool) -> list[Conjunct]:
         owners = self._shown.owners
         below = {f.name: owners[f.name.lower()][1] for f in self._shown.fields}
-        return self._analyser.conjuncts(self._shown.fields, self.placed(condition), below)
+        placed = self.placed(condition)
+        return self._analyser.conjuncts(self._shown.fields, placed, below, fold=fold)
 
     # --- names ------------------------------------------------------------------------------------
 

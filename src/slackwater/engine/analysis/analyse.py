@@ -100,15 +100,20 @@ class Analyser:
         return named.expr
 
     def conjuncts(
-        self, fields: Sequence[Field], condition: Column | str, names: Mapping[str, str]
+        self,
+        fields: Sequence[Field],
+        condition: Column | str,
+        names: Mapping[str, str],
+        *,
+        fold: bool = False,
     ) -> list[Conjunct]:
-        """A condition over rows of ``fields``, taken apart at its ANDs; ``names`` as in `conjuncts`."""
+        """A condition over rows of ``fields``, taken apart at its ANDs; ``names`` and ``fold`` as in `conjuncts`."""
         self.condition(fields, condition)  # refuses what is none
         with self._errors(fields, [condition]):
             chosen = self._frame(fields).select(*self._inputs(fields, [condition]))
             ((item,),) = self._projects(chosen._jdf.queryExecution().analyzed())
         node = item.child() if "Alias" in self._printer.kinds(item) else item
-        return list(conjuncts(self._printer, node, fields, names))
+        return list(conjuncts(self._printer, node, fields, names, fold))
 
     def placed(
         self, fields: Sequence[Field], expression: Column | str, place: Place

@@ -28,7 +28,7 @@ class Side:
 class Conjunct:
     """A part of a condition; ``sides`` if it is an equality. Casts that Spark put in are in the texts.
 
-    In ``folded`` each constant integer and each constant span of time is one literal, whatever it was computed from.
+    In ``folded``, if asked for, each constant integer and each constant span of time is one literal, whatever it was computed from.
     """
 
     sql: str
@@ -37,16 +37,16 @@ class Conjunct:
 
 
 def conjuncts(
-    printer: Printer, node: Any, fields: Sequence[Field], names: Mapping[str, str]
+    printer: Printer, node: Any, fields: Sequence[Field], names: Mapping[str, str], fold: bool
 ) -> Iterator[Conjunct]:
     """The parts of an analysed condition; ``names`` are those of the columns inside the sides."""
     kinds = printer.kinds(node)
     if "And" in kinds:
-        yield from conjuncts(printer, node.left(), fields, names)
-        yield from conjuncts(printer, node.right(), fields, names)
+        yield from conjuncts(printer, node.left(), fields, names, fold)
+        yield from conjuncts(printer, node.right(), fields, names, fold)
         return
     whole = printer.text(node, nothing, tuple(fields))
-    folded = printer.text(node, _constant, tuple(fields))
+    folded = printer.text(node, _constant, tuple(fields)) if fold else ""
     if "EqualTo" in kinds:
         sides = (
             _side(printer, node.left(), fields, names),
