@@ -91,11 +91,14 @@ def test_a_band_in_the_condition_is_the_join_with_within(
 def test_conditions_may_be_lists_and_stand_beside_names(a: Any, b: Any) -> None:
     text, (least, most) = FORMS[2]
     band = sw.band(before=f"{-least} microseconds", after=f"{most} microseconds")
-    wanted = {how: a.join(b, EQUAL, band, how)._node for how in ("inner", "left", "full")}
+    hows = ("inner", "left", "full", "left_semi", "left_anti")
+    wanted = {how: a.join(b, EQUAL, band, how)._node for how in hows}
     for on in (["a.k = b.k", text], [a.k == b.k, F.expr(text)], [F.expr(text), "b_k = a.k"]):
         assert a.join(b, on)._node == wanted["inner"]
         assert a.join(b, on, None, "left")._node == wanted["left"]
         assert a.join(b, on, how="full")._node == wanted["full"]
+        assert a.join(b, on, how="semi")._node == wanted["left_semi"]
+        assert a.join(b, on, how="anti")._node == wanted["left_anti"]
     assert a.join(b, ["k", text])._node == a.join(b, "k", band)._node
     assert a.join(b, [("k", "k"), text])._node == a.join(b, [("k", "k")], band)._node
     # Without any key, as on=None.
