@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Project
+from slackwater.model.unnamed_time import UNNAMED
 from slackwater.semantics.limits import Bounds, shift
 from slackwater.semantics.operators import common
 from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
@@ -21,9 +22,9 @@ keeps = common.no_state
 def bounds(
     node: Project, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]
 ) -> dict[str, int]:
-    # A time that was left out has no name, by which others would pass its bound on.
+    # Nobody asks for the bound of a time that was left out.
     return {
-        out: shift(inputs[0][name], ticks) for out, name, ticks in node.origins if name in inputs[0]
+        out: shift(inputs[0][name], ticks) for out, name, ticks in node.origins if out != UNNAMED
     }
 
 

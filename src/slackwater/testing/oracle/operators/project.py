@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from slackwater.model.node import Node, Project, Source
+from slackwater.model.unnamed_time import UNNAMED
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.columns import plain
 from slackwater.testing.oracle.expressions import compile_expression
@@ -22,7 +23,7 @@ def bounds(node: Project, run: Run) -> dict[str, int]:
     return {
         out: v if (v := below[name]) in (START, END) else v + ticks
         for out, name, ticks in node.origins
-        if name in below
+        if out != UNNAMED
     }
 
 
