@@ -59,6 +59,10 @@ class AnalysisError(SlackwaterError):
     """The query is wrong; nothing has run."""
 
 
+class UnsupportedNameError(AnalysisError, AttributeError):
+    """A name that PySpark has and we do not; to ``hasattr`` it is not there."""
+
+
 class CheckpointError(SlackwaterError):
     """The checkpoint cannot be used: another query's, in use, damaged."""
 

@@ -22,6 +22,7 @@ from slackwater.semantics.state_bounds import check_bounded
 from slackwater.surface.joint_windows import joint_window, told_apart
 from slackwater.surface.stream_columns import Origin
 from slackwater.surface.ungrouped import completed_by_punctuation
+from slackwater.surface.unsupported_names import ON_GROUPS, Advising
 from slackwater.surface.window_types import group_keys, resolve
 from slackwater.surface.windows import AllTimeSpec, Windowing
 
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
 WID = "wid"
 
 
-class GroupedStream:
+class GroupedStream(Advising):
     """A stream with its groups; made by ``groupBy``."""
+
+    _kind = "a grouped stream"
+    _advice = ON_GROUPS
 
     def __init__(self, stream: Stream, keys: Sequence[Column | str | Windowing]):
         flat: list[Any] = []

@@ -32,6 +32,7 @@ from slackwater.surface.bands import BandSpec
 from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.surface.equalities import cast_as_compared, compared_type
 from slackwater.surface.join_conditions import ConditionReader, Key, named_keys
+from slackwater.surface.operands import check_streams
 from slackwater.surface.stream_columns import Origin
 from slackwater.surface.windows import WindowSpec
 
@@ -53,6 +54,7 @@ def join_streams(
     deadline: Any = None,
 ) -> Stream:
     """One stream of the matching rows of several."""
+    check_streams(streams, "join")
     kind = HOWS.get(how.lower()) if isinstance(how, str) else None
     if kind is None:
         raise _bad("how", how, "use inner, left, right, full, left_semi or left_anti")

@@ -114,6 +114,12 @@ def stream(
 def _input(df: Any) -> tuple[Input, SparkSession]:
     if isinstance(df, SplitInput):
         return df, df.spark
+    if isinstance(df, Stream):
+        raise AnalysisError(
+            "NOT_A_STREAM",
+            "sw.stream got what is a stream already",
+            hint="use it as it is; under another name with .alias(...), with another wait with .withQuality(...)",
+        )
     if not hasattr(df, "isStreaming"):
         raise AnalysisError(
             "NOT_A_STREAM",

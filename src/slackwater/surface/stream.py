@@ -10,6 +10,7 @@ from slackwater.engine.analysis.stream_columns import Owner, names_a_stream
 from slackwater.engine.lowlevel.inputs import Input
 from slackwater.engine.plan.reserved import check_names, check_twice
 from slackwater.errors import AnalysisError
+from slackwater.model.join_times import leaves
 from slackwater.model.node import (
     LATE_FIELDS,
     Dedup,
@@ -108,6 +109,16 @@ class Stream:
     def columns(self) -> list[str]:
         """Names of the columns."""
         return [f.name for f in self._node.schema]
+
+    @property
+    def dtypes(self) -> list[tuple[str, str]]:
+        """Names and types of the columns."""
+        return [(f.name, f.dataType.simpleString()) for f in self.schema.fields]
+
+    @property
+    def isStreaming(self) -> bool:
+        """True: rows keep coming, of a stream as of every result made of it."""
+        return True
 
     @property
     def timeColumns(self) -> list[str]:
@@ -213,6 +224,38 @@ class Stream:
         (named,) = self._analyser.columns(self._node.schema, [self._placed(one)])
         return plain_column(named.expr) or named.name
 
+    def toDF(self, *cols: str) -> Stream:
+        """The same columns under new names, one for each, in order."""
+        from slackwater.surface.columns import renamed_all
+
+        return self._project(renamed_all(self._node.schema, cols))
+
+    def fillna(
+        self,
+        value: bool | float | str | Mapping[str, bool | float | str],
+        subset: str | Sequence[str] | None = None,
+    ) -> Stream:
+        """Nulls, and NaN, replaced by a value in the columns that it fits, or by one value per column.
+
+        As in Spark a number fits numeric columns, a text string columns, a bool boolean ones; other columns of
+        ``subset`` stay as they are. A mapping gives the value of each column. A progressing column cannot be filled.
+        """
+        from slackwater.surface.filling import filled
+
+        columns = filled(self, value, subset)
+        return self if columns is None else self._project(columns)
+
+    def transform(self, func: Callable[..., Stream], *args: Any, **kwargs: Any) -> Stream:
+        """``func(stream, *args, **kwargs)``, so that functions on streams can be chained."""
+        result = func(self, *args, **kwargs)
+        if not isinstance(result, Stream):
+            raise AnalysisError(
+                "NOT_A_STREAM",
+                f"the function of transform returned a {type(result).__name__}, not a stream",
+                hint="return the stream that the function makes",
+            )
+        return result
+
     def alias(self, name: str) -> Stream:
         """The same stream under another name, which tells its columns apart in a join."""
         if not isinstance(name, str) or not name:
@@ -313,11 +356,12 @@ class Stream:
         names = list(dict.fromkeys(self._column(c) for c in (subset or self.columns)))
         time = self._time(on, "dropDuplicates")
         span = None if within is None else parse_span(within, time, what="within")
-        if time.name not in names and span is None:
+        # Equal rows have equal times if all columns that make up the time are compared.
+        if span is None and not all(c.name in names for c in leaves(time)):
             raise AnalysisError(
                 "UNBOUNDED_STATE",
                 f"dropDuplicates({', '.join(names)}) would have to remember every row for ever",
-                hint=f"add the time column '{time.name}' to the subset, or give "
+                hint=f"add {_times_of(time)} to the subset, or give "
                 'within="10 minutes": how far apart in time duplicates can be',
                 column=time.name,
             )
@@ -325,6 +369,13 @@ class Stream:
         return self._with(node)
 
     drop_duplicates = dropDuplicates
+
+    def distinct(self) -> Stream:
+        """The first of rows that are equal in all columns.
+
+        Equal rows have equal times, so what was seen is forgotten when the bound has passed it.
+        """
+        return self.dropDuplicates()
 
     def dropDuplicatesWithinWatermark(self, subset: Sequence[str], within: Any) -> Stream:
         """Alias of ``dropDuplicates(subset, within=...)``."""
@@ -389,6 +440,12 @@ class Stream:
             raise no_time(self._node, asking)
         if on is None:
             return self._node.times[0]
+        if not isinstance(on, str):
+            raise AnalysisError(
+                "NOT_PROGRESSING",
+                f"{on!r} is not the name of a progressing column",
+                hint=f"give a name as a text, one of: {', '.join(self.timeColumns)}",
+            )
         # After a join there is no column for the time of a result itself.
         kind = {"max": "greatest", "min": "least"}.get(on.lower())
         # A column of that name comes first: "max" may be one of the user's.
@@ -425,3 +482,9 @@ class Stream:
 
     def _text(self) -> str:
         return "\n".join(render(self._node, policies=True))
+
+
+def _times_of(time: TimeColumn) -> str:
+    """The columns of a time, for a hint."""
+    names = [f"'{c.name}'" for c in leaves(time)]
+    return f"the time column{'s' if len(names) > 1 else ''} {' and '.join(names)}"

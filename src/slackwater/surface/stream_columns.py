@@ -16,7 +16,7 @@ from slackwater.errors import AnalysisError
 from slackwater.model.node import Aggregate, Node, Project
 from slackwater.model.schema import Named
 from slackwater.semantics.pattern_rules import plain_column
-from slackwater.surface.missing_names import advice_on
+from slackwater.surface.unsupported_names import ON_STREAMS, is_theirs, unsupported
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -146,15 +146,17 @@ def _column(stream: Stream, name: str) -> Column:
 
 def attribute(stream: Stream, name: str) -> Column:
     """``stream.name``, where the stream has no method of that name."""
+    if hasattr(type(stream), name):
+        # An error inside a property would be hidden by ours: let it be seen.
+        return object.__getattribute__(stream, name)  # type: ignore[no-any-return]
     # Before a stream is complete nothing is known of its columns: copy and pickle ask.
     if name.startswith("__") or "_number" not in vars(stream):
         raise AttributeError(f"a stream has no attribute '{name}'", name=name, obj=stream)
     columns = stream.columns
     there = next((c for c in columns if stream._same(c, name)), None)
-    advice = advice_on(name)
-    if advice is not None:
-        also = "" if there is None else f'; the column of that name is stream["{there}"]'
-        raise AttributeError(f"{advice}{also}", name=name, obj=stream)
+    if is_theirs(name):
+        also = "" if there is None else f'the column of that name is stream["{there}"]'
+        raise unsupported("a stream", name, ON_STREAMS, also)
     if there is None:
         raise AttributeError(
             f"a stream has no method or column '{name}'; its columns are: {', '.join(columns)}",

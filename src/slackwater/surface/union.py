@@ -9,6 +9,7 @@ from slackwater.errors import AnalysisError
 from slackwater.model.node import Union
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.spark_sql import quoted
+from slackwater.surface.operands import check_streams
 from slackwater.surface.stream_columns import Origin
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def by_position(one: Stream, other: Stream) -> Stream:
     """Rows of both, columns by position."""
+    check_streams([other], "union")
     if len(one.columns) != len(other.columns):
         raise AnalysisError(
             "UNION_MISMATCH",
@@ -28,6 +30,7 @@ def by_position(one: Stream, other: Stream) -> Stream:
 
 def by_name(one: Stream, other: Stream, missing_ok: bool) -> Stream:
     """Rows of both, columns by name; with ``missing_ok`` missing ones are null."""
+    check_streams([other], "unionByName")
     mine, theirs = {c.lower() for c in one.columns}, {c.lower() for c in other.columns}
     if mine != theirs and not missing_ok:
         odd = sorted(mine ^ theirs)

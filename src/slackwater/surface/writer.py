@@ -28,6 +28,7 @@ from slackwater.surface.options import (
     local_path,
     whole,
 )
+from slackwater.surface.unsupported_names import ON_WRITERS, Advising
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
 FILE_FORMATS = ("json", "csv", "orc", "text", "avro", "xml")
 
 
-class StreamWriter:
+class StreamWriter(Advising):
     """Says where a stream's rows go; the methods are those of PySpark's DataStreamWriter."""
+
+    _kind = "a writer"
+    _advice = ON_WRITERS
 
     def __init__(self, stream: Stream):
         self._stream = stream

@@ -1,0 +1,38 @@
+"""What a method takes besides its own stream: other streams, and nothing that only looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.errors import AnalysisError
+
+
+def check_streams(items: Sequence[Any], what: str) -> None:
+    """Refuse DataFrames and other things in place of streams, each with what to do about it."""
+    from slackwater.surface.stream import Stream
+
+    for item in items:
+        if isinstance(item, Stream):
+            continue
+        streaming = getattr(item, "isStreaming", None)
+        if streaming is None:
+            shown = f"a {type(item).__name__}"
+            hint = "give streams: results of sw.stream(...) and of methods on them"
+        elif streaming is True:
+            shown = "a streaming DataFrame, which has no progress"
+            hint = 'say which column holds its time: sw.stream(df, time="ts")'
+        elif what in ("join", "joinAll"):
+            shown = "a static DataFrame, which has no time"
+            hint = (
+                "join it before the stream is made, with Spark's join of a streaming and a static DataFrame: "
+                'sw.stream(df.join(static, "k"), time="ts"); or join results as they leave: '
+                '.writeStream.foreachBatch(lambda frame, batch: frame.join(static, "k")...)'
+            )
+        else:
+            shown = "a static DataFrame, which does not go on"
+            hint = (
+                "play its rows as a stream: sw.stream(sw.replay(spark, [static], static.schema), "
+                'time="ts")'
+            )
+        raise AnalysisError("NOT_A_STREAM", f"{what} got {shown}", hint=hint)
