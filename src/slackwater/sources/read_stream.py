@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import fields_of
+from slackwater.engine.analysis.connect import check_classic
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.errors import AnalysisError
@@ -101,6 +102,7 @@ def readStream(spark: SparkSession) -> ReadStream:
     --------
     >>> src = readStream(spark).schema("k long, ts timestamp").parquet("in")    # doctest: +SKIP
     """
+    check_classic(spark, "sw.readStream")
     return ReadStream(spark)
 
 

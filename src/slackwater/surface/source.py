@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import Analyser
+from slackwater.engine.analysis.connect import check_classic
 from slackwater.engine.lowlevel.directories import directories_of, resolved
 from slackwater.engine.lowlevel.inputs import FrameInput, Input, SplitInput
 from slackwater.engine.plan.reserved import check_sources
@@ -75,6 +76,7 @@ def stream(
     --------
     >>> s = stream(df, time="ts", name="packets")        # doctest: +SKIP
     """
+    check_classic(df, "sw.stream")
     item, spark = _input(df)
     fields = item.fields
     _check_columns(fields)
