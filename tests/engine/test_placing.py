@@ -453,7 +453,7 @@ def test_explain_shows_filters_and_where_rows_wait(run: Any) -> None:
     assert explained()[:3] == [
         f"below the rows: 2 -> {ids['all']}, +18 -> {ids['low']}, +10 -> {ids['even']}, v % 2 = 0",
         f"below v % 2 = 0: 10 -> {ids['third']}",
-        "40 ticks of rows are held, by themselves 92",
+        "rows of 40 are held, by themselves 92",
     ]
     for rows in stream(1, 14):
         found.batch(rows)

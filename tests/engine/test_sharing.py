@@ -234,11 +234,11 @@ def test_explain_shows_stores_and_chains() -> None:
     plan = share(plan_of({**results("early", "exact"), **sorts}), {}, None)
     text = explain_plan(passed(plan, Shown(IN)), IN)
     names = [op.id for op in plan.unshared.operators]
-    assert "one store of panes of 4 ticks for 2 aggregates over the same rows" in text
+    assert "one store of panes of 4 for 2 aggregates over the same rows" in text
     assert f"read by {names[0]}: 3 panes per window, each 1 of the store's" in text
     assert "one chain of slack buffers on ts for 2 sorts of the same rows" in text
     assert f"below the rows: 4 -> {names[2]}, +16 -> {names[3]}" in text
-    assert "20 ticks of rows are held, by themselves 24" in text
+    assert "rows of 20 are held, by themselves 24" in text
 
 
 def test_a_slack_of_its_own_keeps_what_the_stream_says_of_partitions() -> None:

@@ -25,6 +25,7 @@ from slackwater.model.node import (
 )
 from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr, Named
+from slackwater.model.spans import STORED, Shown, setting, words_of
 from slackwater.model.window import describe_window
 
 
@@ -32,7 +33,8 @@ def render(node: Node, *, policies: bool = False) -> list[str]:
     """The tree below a node, one line per operator, children indented.
 
     Without ``policies`` only what may not change on a restart is shown: two queries with equal text have
-    the same state. Policy parameters and the late setting are left out, since they may change.
+    the same state. Policy parameters and the late setting are left out, since they may change, and spans are plain
+    numbers, as checkpoints hold them. With ``policies`` the text is for people.
     """
     lines = [_line(node, policies)]
     for child in node.children:
@@ -80,8 +82,9 @@ def _union(node: Union, _: bool) -> str:
     return "union"
 
 
-def _dedup(node: Dedup, _: bool) -> str:
-    within = "" if node.within is None else f" within {node.within}"
+def _dedup(node: Dedup, policies: bool) -> str:
+    spans = _shown(node, policies)
+    within = "" if node.within is None else f" within {spans.span(node.within, node.on)}"
     return f"dropDuplicates {', '.join(node.subset)}{within} on {node.on}"
 
 
@@ -89,7 +92,8 @@ def _sort(node: Sort, _: bool) -> str:
     return f"sort by {node.on}"
 
 
-def _aggregate(node: Aggregate, _: bool) -> str:
+def _aggregate(node: Aggregate, policies: bool) -> str:
+    window = describe_window(node.window, _shown(node, policies))
     keys = _columns(node.keys)
     clash = _clash([*(k.name for k in node.keys), *(p.column for p in node.primitives)])
     calls = ", ".join(
@@ -97,12 +101,11 @@ def _aggregate(node: Aggregate, _: bool) -> str:
     )
     outputs = _columns(node.outputs, clash)
     empty = " with empty windows" if node.emit_empty else ""
-    return (
-        f"aggregate by [{keys}] window {describe_window(node.window)}{empty}: {calls} -> {outputs}"
-    )
+    return f"aggregate by [{keys}] window {window}{empty}: {calls} -> {outputs}"
 
 
-def _join(node: Join, _: bool) -> str:
+def _join(node: Join, policies: bool) -> str:
+    within = _within(node.within, node.on, _shown(node, policies))
     sides = list(zip(*node.keys, strict=True))
     equal = [" = ".join(_as_ever(k.expr.sql) for k in pair) for pair in sides]
     keys = " and ".join(equal) or "any rows"
@@ -115,7 +118,7 @@ def _join(node: Join, _: bool) -> str:
     times = ", ".join(node.on)
     # How much memory there is may change, but not whether it is bounded: that is another form of state.
     where += "" if node.memory is None else " in bounded memory"
-    return f"{node.how} join on {keys} within {_within(node.within)} of {times}{where} -> {outputs}"
+    return f"{node.how} join on {keys} within {within} of {times}{where} -> {outputs}"
 
 
 def _columns(columns: Sequence[Named], clash: bool = False) -> str:
@@ -146,18 +149,24 @@ def _clash(names: Iterable[str]) -> bool:
     return any(alone(n) in lower for n in lower if is_ours(n))
 
 
-def _within(within: Within) -> str:
+def _shown(node: Node, policies: bool) -> Shown:
+    return words_of(node) if policies else STORED
+
+
+def _within(within: Within, on: Sequence[str], shown: Shown) -> str:
     if isinstance(within, Band):
         ends = "" if within.closed == "both" else f" closed {within.closed}"
-        return f"band -{within.before} .. +{within.after}{ends}"
+        before, after = (shown.span(n, on[0]) for n in (within.before, within.after))
+        return f"band -{before} .. +{after}{ends}"
     if isinstance(within, Tumbling):
-        return f"window {within.window.range} origin {within.window.origin}"
-    return f"reach {', '.join(map(str, within.ticks))}"
+        window = within.window
+        return f"window {shown.span(window.range, on[0])}{shown.origin(window.origin, on[0])}"
+    return f"reach {', '.join(shown.span(n, c) for n, c in zip(within.ticks, on, strict=True))}"
 
 
 def _policy(policy: object) -> str:
     shown = [
-        f"{name}={value!r}"
+        f"{name}={setting(value)}"
         for name, value in vars(policy).items()
         if value not in (None, "default", "keep", "", False)
     ]

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from slackwater.model.names import alone
 from slackwater.model.registry import Registry
+from slackwater.model.spans import STORED, Shown
 
 Over = Literal["arrival", "rank"]
 
@@ -133,49 +134,52 @@ def is_all_time(w: Window) -> bool:
     return isinstance(w, TimeWindow) and w.range == 1 << 62
 
 
-def describe_window(w: Window) -> str:
-    """The window in words, the same for two windows of the same meaning."""
-    return DESCRIPTIONS[type(w)](w)
+def describe_window(w: Window, shown: Shown = STORED) -> str:
+    """The window as a text; as it is stored, the same for two windows of the same meaning."""
+    return DESCRIPTIONS[type(w)](w, shown)
 
 
-def _time(w: TimeWindow) -> str:
+def _time(w: TimeWindow, shown: Shown) -> str:
     if is_all_time(w):
         return f"all time on {w.on}"
-    return f"range {w.range} slide {w.slide} origin {w.origin} on {w.on}"
+    spans = f"range {shown.span(w.range, w.on)} slide {shown.span(w.slide, w.on)}"
+    return f"{spans}{shown.origin(w.origin, w.on)} on {w.on}"
 
 
-def _rows(w: RowWindow) -> str:
+def _rows(w: RowWindow, shown: Shown) -> str:
     per = f" per {', '.join(w.per)}" if w.per else ""
     at = "source" if w.passing else "operator"
     return f"rows {w.range} slide {w.slide}{per}{_order(w.order)} at {at} on {w.on}"
 
 
-def _landmark(w: Landmark) -> str:
-    return f"landmark slide {w.slide} origin {w.origin} on {w.on}"
+def _landmark(w: Landmark, shown: Shown) -> str:
+    slide = shown.span(w.slide, w.on)
+    return f"landmark slide {slide}{shown.origin(w.origin, w.on)} on {w.on}"
 
 
-def _by_tuple(w: ByTuple) -> str:
-    return f"range {w.range} by every {w.every} rows over {w.over}{_order(w.order)} on {w.on}"
+def _by_tuple(w: ByTuple, shown: Shown) -> str:
+    span = shown.span(w.range, w.on)
+    return f"range {span} by every {w.every} rows over {w.over}{_order(w.order)} on {w.on}"
 
 
-def _session(w: SessionWindow) -> str:
-    return f"session gap {w.gap} on {w.on}"
+def _session(w: SessionWindow, shown: Shown) -> str:
+    return f"session gap {shown.span(w.gap, w.on)} on {w.on}"
 
 
-def _custom(w: CustomWindow) -> str:
+def _custom(w: CustomWindow, shown: Shown) -> str:
     version = f"@{w.version}" if w.version else ""
-    return f"custom {w.name}{version} shift {w.shift} on {w.on}"
+    return f"custom {w.name}{version} shift {shown.span(w.shift, w.on)} on {w.on}"
 
 
-def _joint(w: JointWindow) -> str:
-    return " and ".join(describe_window(one) for one in w.windows)
+def _joint(w: JointWindow, shown: Shown) -> str:
+    return " and ".join(describe_window(one, shown) for one in w.windows)
 
 
 def _order(columns: tuple[str, ...]) -> str:
     return f" order {', '.join(map(alone, columns))}" if columns else ""
 
 
-DESCRIPTIONS: Registry[Callable[[Any], str]] = Registry(
+DESCRIPTIONS: Registry[Callable[[Any, Shown], str]] = Registry(
     __name__,
     {
         TimeWindow: _time,

@@ -1,4 +1,4 @@
-"""``stream.preview``: a quick look at results."""
+"""``stream.preview``: a quick look at results, and why there are none."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from slackwater.engine.clock import monotonic, sleep
+from slackwater.surface.waiting import why_nothing
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+    from slackwater.engine.driver.handle import StreamingQuery
     from slackwater.surface.stream import Stream
 
 
@@ -30,13 +32,24 @@ def preview(stream: Stream, n: int, seconds: float) -> list[Row]:
         .start()
     )
     try:
+        # Until its first batch is done a query starts: Spark plans it, Python workers import what they need.
+        while query.isActive and not query._has_begun:
+            sleep(0.02)
         until = monotonic() + seconds
         while len(rows) < n and query.isActive and monotonic() < until:
             sleep(0.05)
-        error = query.exception()
-        if error is not None:
-            raise error
     finally:
-        query.stop()
+        _end(query)
         shutil.rmtree(folder, ignore_errors=True)
+    error = query.exception()
+    if error is not None and not rows:
+        raise error
+    if not rows:
+        print(why_nothing(query, seconds))
     return rows
+
+
+def _end(query: StreamingQuery) -> None:
+    """Stop between two batches: one that is interrupted leaves stack traces of Spark and of its workers on the screen."""
+    query._abandon()
+    query.stop()

@@ -418,7 +418,11 @@ class Stream:
         return StreamWriter(self)
 
     def preview(self, n: int = 20, seconds: float = 10) -> list[Row]:
-        """Run for at most ``seconds`` on a checkpoint of its own and return up to ``n`` result rows."""
+        """Run on a checkpoint of its own and return up to ``n`` result rows.
+
+        It runs until they are there, or for ``seconds`` after its first batch and until the batch that runs then is
+        done. If there are no rows it prints why: what was read, the bound, and what completes the first result.
+        """
         from slackwater.surface.preview import preview
 
         return preview(self, n, seconds)

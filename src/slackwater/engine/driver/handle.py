@@ -233,6 +233,15 @@ class StreamingQuery:
         """Print the plan: streams, operators, engines and the reasons for them."""
         print(self._explain(extended))
 
+    @property
+    def _has_begun(self) -> bool:
+        """Whether a batch is done, one with rows or without."""
+        return bool(self._loop.records) or self._loop.idle_count > 0
+
+    def _abandon(self) -> None:
+        """Take up no more input, for a checkpoint that nobody needs any more; `stop` interrupts no batch then."""
+        self._loop.abandon()
+
     # ---- beyond Spark's ----
     def add(self, writer: Any) -> None:
         """One more output, from the next batch on; the others go on without losing or repeating a row.

@@ -95,6 +95,7 @@ class Loop:
         self.query_id = query_id
         self.final = False
         self.idle_count = 0
+        self.abandoned = False
         self.error: BaseException | None = None
         self.records: list[dict[str, Any]] = []
         self.last = manifests.last(checkpoint)
@@ -118,6 +119,12 @@ class Loop:
             text = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
             raise BatchFailed(text[:1000]) from None
 
+    def abandon(self) -> None:
+        """Do no more batches, and wait for one that still runs. The checkpoint is of no use afterwards: input gets lost."""
+        self.abandoned = True
+        with self._busy:
+            pass
+
     def settle(self) -> None:
         """Wait for a batch that still runs, and publish what is committed: another loop will know other outputs."""
         with self._busy:
@@ -127,6 +134,8 @@ class Loop:
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """The steps of a batch."""
+        if self.abandoned:
+            return
         done = manifests.read(self.checkpoint, batch_id)
         if done is not None:
             check_done(self.query.host, self.checkpoint, done)

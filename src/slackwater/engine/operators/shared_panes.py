@@ -20,6 +20,7 @@ from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import shared_panes
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.node import Aggregate, SharedPanes
+from slackwater.model.spans import words_of
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
 from slackwater.semantics.window_ids import closed_by
@@ -76,8 +77,9 @@ class SharedPanesKind(WindowKind):
 
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
         assert isinstance(operator.node, SharedPanes)
+        width = words_of(operator.node).span(operator.aggregation.sliding.range, operator.on)
         return (
-            f"one store of panes of {operator.aggregation.sliding.range} ticks for "
+            f"one store of panes of {width} for "
             f"{len(operator.node.readers)} aggregates over the same rows"
         )
 

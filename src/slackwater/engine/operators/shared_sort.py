@@ -28,6 +28,7 @@ from slackwater.kernels.rows import waiting
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.names import BUCKET, FOR, TIME
 from slackwater.model.node import SharedSort
+from slackwater.model.spans import words_of
 from slackwater.semantics.slack.placement import memory, optimal, unshared
 from slackwater.semantics.slack.routes import Routes, describe, held, routes_of
 from slackwater.semantics.slack.waiting import Marks, StoreReport
@@ -120,7 +121,7 @@ class SharedSortKind(Kind):
         return f"one chain of slack buffers on {node.on} for {count} sorts of the same rows"
 
     def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
-        """Where the rows wait, in ticks; where a slack is not known, who reads them."""
+        """Where the rows wait; where a slack is not known, who reads them."""
         from slackwater.engine.plan.placing import fixed_slack, tree_of
 
         stored = known.waiting
@@ -134,8 +135,10 @@ class SharedSortKind(Kind):
         routes: Routes = routes_of(tree, optimal(tree))
         if stored is not None and set(stored.routes) == set(sure):
             routes = stored.routes
-        lines = describe(tree, routes)
+        words = words_of(operator.node)
+        lines = describe(tree, routes, lambda ticks: words.span(ticks, operator.on))
         if stored is not None:
             lines += [f"{n} lets through {s.value:.3g}" for n, s in stored.selectivity.items()]
         now, apart = held(tree, routes), memory(tree, unshared(tree))
-        return [*lines, f"{now:.4g} ticks of rows are held, by themselves {apart:.4g}"]
+        shown, alone = (words.span(round(n), operator.on) for n in (now, apart))
+        return [*lines, f"rows of {shown} are held, by themselves {alone}"]

@@ -18,6 +18,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.errors import ExecutionError
 from slackwater.kernels.windows.adaptive import sizes_of
+from slackwater.model.spans import words_of
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
 from slackwater.semantics.pattern_rules import closable
@@ -71,7 +72,8 @@ class TimeKind(WindowKind):
         text = super().described(operator, known)
         if spec.plan == "panes":
             panes = Panes.of(spec.window)
-            text += f", {panes.per_window} panes of {panes.width} ticks per window"
+            width = words_of(operator.node).span(panes.width, spec.window.on)
+            text += f", {panes.per_window} panes of {width} per window"
         if keeps_rows(spec.plan):
             sizes = sizes_of(spec)
             some = f" or partials of {sizes.item:g} by group"

@@ -25,7 +25,8 @@ class WindowKind(Kind):
     def described(self, operator: Operator, known: OperatorStatistics) -> str:
         assert isinstance(operator.node, Aggregate)
         how = _CLASSES[context_class(operator.node.window)]
-        return f"aggregate by {operator.aggregation.plan}, {how}"
+        plan = operator.aggregation.plan
+        return f"aggregate by {'times' if plan == 'ticks' else plan}, {how}"
 
     def details(self, plan: Plan, operator: Operator, known: OperatorStatistics) -> list[str]:
         assert isinstance(operator.node, Aggregate)

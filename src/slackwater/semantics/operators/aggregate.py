@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Aggregate, Node
+from slackwater.model.spans import words_of
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import Bounds
 from slackwater.semantics.operators import common
@@ -133,4 +134,9 @@ def copies(node: Aggregate, column: str) -> Copies:
 def keeps(node: Aggregate) -> str:
     growing = any(not p.traits.bounded for p in node.primitives)
     each = "a table of values per group" if growing else "a partial result per group"
-    return WINDOWS[type(node.window)].keeps(node.window, each, [k.name for k in node.keys])
+    words, on = words_of(node), node.window.on
+
+    def span(ticks: int) -> str:
+        return words.span(ticks, on)
+
+    return WINDOWS[type(node.window)].keeps(node.window, each, [k.name for k in node.keys], span)

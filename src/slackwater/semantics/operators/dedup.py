@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.model.node import Dedup
+from slackwater.model.spans import words_of
 from slackwater.semantics.operators import common
 from slackwater.semantics.pattern_wants import Want
 
@@ -25,5 +26,5 @@ def wants(node: Dedup, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
 
 def keeps(node: Dedup) -> str:
     what = f"the {', '.join(node.subset)} of rows"
-    far = "" if node.within is None else f", for {node.within} ticks more"
+    far = "" if node.within is None else f", for {words_of(node).span(node.within, node.on)} more"
     return f"{what} at or above the bound on {node.on}{far}"

@@ -125,7 +125,7 @@ def decide(
     return Decision(best, reports.done(slack))
 
 
-def describe(tree: Stage, routes: Routes) -> list[str]:
+def describe(tree: Stage, routes: Routes, span: Callable[[int], str] = str) -> list[str]:
     """One line per place with rows in it, for people.
 
     >>> tree = Stage("s", (Consumer("a", 2), Stage("x", (Consumer("b", 5),), 0.5)))
@@ -150,7 +150,7 @@ def describe(tree: Stage, routes: Routes) -> list[str]:
         for k in sorted(followers):
             if k > before:
                 parts.append(
-                    f"{'+' if parts else ''}{k - before} -> {', '.join(sorted(followers[k]))}"
+                    f"{'+' if parts else ''}{span(k - before)} -> {', '.join(sorted(followers[k]))}"
                 )
                 before = k
         if parts:

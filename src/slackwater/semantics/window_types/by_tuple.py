@@ -8,7 +8,7 @@ import numpy as np
 
 from slackwater.model.window import ByTuple
 from slackwater.semantics.lateness import is_late
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 class WindowsByTuple(WindowRules[ByTuple]):
@@ -38,5 +38,5 @@ class WindowsByTuple(WindowRules[ByTuple]):
     def shifted(self, w: ByTuple, ticks: int) -> ByTuple:
         return w
 
-    def keeps(self, w: ByTuple, each: str, keys: Sequence[str]) -> str:
-        return f"{each} and tick from {w.range} ticks below the bound on {w.on}"
+    def keeps(self, w: ByTuple, each: str, keys: Sequence[str], span: Span) -> str:
+        return f"{each} and time from {span(w.range)} below the bound on {w.on}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from slackwater.errors import AnalysisError
 from slackwater.model.window import CustomWindow
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 class CustomWindows(WindowRules[CustomWindow]):
@@ -37,7 +37,7 @@ class CustomWindows(WindowRules[CustomWindow]):
     def shifted(self, w: CustomWindow, ticks: int) -> CustomWindow:
         return replace(w, shift=w.shift + ticks)
 
-    def keeps(self, w: CustomWindow, each: str, keys: Sequence[str]) -> str:
+    def keeps(self, w: CustomWindow, each: str, keys: Sequence[str], span: Span) -> str:
         return f"{each} and part of windows that the bound on {w.on} has not closed"
 
 

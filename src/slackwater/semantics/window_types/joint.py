@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from slackwater.errors import AnalysisError
 from slackwater.model.window import JointWindow
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 class JointWindows(WindowRules[JointWindow]):
@@ -33,7 +33,7 @@ class JointWindows(WindowRules[JointWindow]):
     def shifted(self, w: JointWindow, ticks: int) -> NoReturn:
         raise _of_each()
 
-    def keeps(self, w: JointWindow, each: str, keys: Sequence[str]) -> str:
+    def keeps(self, w: JointWindow, each: str, keys: Sequence[str], span: Span) -> str:
         times = " and ".join(one.on for one in w.windows)
         return f"{each} and part of windows on {times}, until no later row can be in both"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from slackwater.model.window import Landmark, TimeWindow
 from slackwater.semantics import window_ids
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 class Landmarks(WindowRules[Landmark]):
@@ -39,5 +39,5 @@ class Landmarks(WindowRules[Landmark]):
     def shifted(self, w: Landmark, ticks: int) -> Landmark:
         return replace(w, origin=w.origin - ticks)
 
-    def keeps(self, w: Landmark, each: str, keys: Sequence[str]) -> str:
+    def keeps(self, w: Landmark, each: str, keys: Sequence[str], span: Span) -> str:
         return f"{each}, kept for ever: it grows with the number of groups"

@@ -9,7 +9,7 @@ import numpy as np
 from slackwater.model.window import RowWindow, TimeWindow
 from slackwater.semantics import window_ids
 from slackwater.semantics.limits import START
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 def counted(w: RowWindow) -> TimeWindow:
@@ -52,6 +52,6 @@ class RowWindows(WindowRules[RowWindow]):
         # Of another key, rows are counted for all of its values together.
         return key in w.per
 
-    def keeps(self, w: RowWindow, each: str, keys: Sequence[str]) -> str:
+    def keeps(self, w: RowWindow, each: str, keys: Sequence[str], span: Span) -> str:
         per = ", ".join(w.per) or "the stream"
         return f"{each} of the last {w.range} rows of {per}, and a counter that stays"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ WindowPlan = Literal[
     "panes", "wids", "buffered", "adaptive", "rows", "landmark", "ticks", "sessions", "custom", "joint"
 ]  # fmt: skip
 Ints = NDArray[np.int64]
+Span: TypeAlias = Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -85,5 +86,8 @@ class WindowRules(ABC, Generic[W]):
         return True
 
     @abstractmethod
-    def keeps(self, w: W, each: str, keys: Sequence[str]) -> str:
-        """What is kept of windows, and what frees it, for people; ``each`` is what is kept of a group."""
+    def keeps(self, w: W, each: str, keys: Sequence[str], span: Span) -> str:
+        """What is kept of windows, and what frees it, for people; ``each`` is what is kept of a group.
+
+        ``span`` puts a span of the window's time into words.
+        """

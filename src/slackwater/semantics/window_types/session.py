@@ -8,7 +8,7 @@ import numpy as np
 
 from slackwater.errors import AnalysisError
 from slackwater.model.window import SessionWindow
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 class Sessions(WindowRules[SessionWindow]):
@@ -38,5 +38,5 @@ class Sessions(WindowRules[SessionWindow]):
     def shifted(self, w: SessionWindow, ticks: int) -> SessionWindow:
         return w
 
-    def keeps(self, w: SessionWindow, each: str, keys: Sequence[str]) -> str:
+    def keeps(self, w: SessionWindow, each: str, keys: Sequence[str], span: Span) -> str:
         return f"{each} and session that the bound on {w.on} has not closed"

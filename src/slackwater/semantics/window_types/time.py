@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics import window_ids
-from slackwater.semantics.window_types.rules import Ints, Traits, WindowRules
+from slackwater.semantics.window_types.rules import Ints, Span, Traits, WindowRules
 
 
 class TimeWindows(WindowRules[TimeWindow]):
@@ -39,7 +39,7 @@ class TimeWindows(WindowRules[TimeWindow]):
         first, stop = window_ids.wid_range(time, w)
         return first < stop
 
-    def keeps(self, w: TimeWindow, each: str, keys: Sequence[str]) -> str:
+    def keeps(self, w: TimeWindow, each: str, keys: Sequence[str], span: Span) -> str:
         if is_all_time(w):
             return f"{each}, until punctuation on {', '.join(keys)} completes it"
         return f"{each} and part of windows that the bound on {w.on} has not closed"

@@ -20,6 +20,7 @@ from slackwater.engine.store.local import OUTPUT
 from slackwater.errors import CheckpointError
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
+from slackwater.surface.report.tree import in_words_for
 
 STEPS = ("plan", "job", "commit", "publish")
 
@@ -67,7 +68,7 @@ def render_report(location: str | Path, *, title: str | None = None) -> str:
         promises=[quality.promise(records, s, c) for s, c in quality.columns(last)],
         operators=last["operators"],
         outputs=_outputs(records),
-        trees=query.get("outputs", {}),
+        trees={name: in_words_for(tree) for name, tree in query.get("outputs", {}).items()},
         short=svg.short,
     )
 
