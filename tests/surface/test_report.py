@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -103,7 +104,11 @@ def test_the_page_shows_the_final_numbers_and_the_tree(tmp_path: Path):
     page = render_report(checkpoint(tmp_path, [record(i) for i in range(30)]))
     for text in ("1,029", "main2", "aggregate by [srcIP]", "Event time of packets.ts", "79 rows"):
         assert text in page
-    assert page.count("<svg") == 10  # the strips twice, for wide and narrow pages
+    kinds = [page.count(f'<svg class="{kind}"') for kind in ("usual", "narrow", "broad")]
+    assert kinds == [9, 9, 1], (
+        "each chart for large and for small screens, the strips for two columns, too"
+    )
+    assert "order violations" in page and "out of order" not in page
 
 
 def promised(batch: int) -> dict[str, Any]:
@@ -243,3 +248,41 @@ def test_stacked_bars_reach_the_sum():
     drawing = svg.bars(axis, {"x": [30.0], "y": [10.0]})
     scale = svg.linear([40.0])
     assert f"V{scale.y(40):.1f}" in drawing and f"V{scale.y(30):.1f}" in drawing
+
+
+@pytest.mark.parametrize("width", [svg.NARROW, svg.WIDTH, 2 * svg.WIDTH])
+@pytest.mark.parametrize("count", [1, 2, 9, 40, 239, 240])
+def test_labels_along_the_bottom_are_whole_and_apart(count: int, width: int):
+    axis = svg.Axis(["?"] * count, [10_000_000 + i for i in range(count)], ["23:59:59"] * count, width)  # fmt: skip
+    drawn = svg.lines(axis, {"x": [1.0] * count})
+    places = re.findall(r'<text class="axis[^"]*" x="([\d.]+)" y="\d+" text-anchor="middle">([^<]+)<', drawn)  # fmt: skip
+    assert places
+    spans = {}
+    for x, text in places:
+        half = 3.3 * len(text)  # digits of 12 pixels are 6.6 wide at most
+        assert float(x) + half <= width, (x, text)
+        spans.setdefault(":" in text, []).append((float(x) - half, float(x) + half))
+    for row in spans.values():
+        assert all(before[1] < after[0] for before, after in itertools.pairwise(row))
+
+
+def test_a_small_screen_gets_drawings_that_are_not_shrunk(tmp_path: Path):
+    """At 400 pixels a chart is 358 wide: its letters of 12 pixels stay as they are."""
+    page = render_report(checkpoint(tmp_path, [record(i) for i in range(30)]))
+    narrow = re.findall(r'<svg class="narrow" viewBox="0 0 (\d+) ', page)
+    assert set(narrow) == {"360"}
+    assert "@media (max-width: 560px)" in page
+    small = page.partition("@media (max-width: 560px)")[2].partition("}\n}")[0]
+    assert "svg.usual, .wide svg.usual { display: none; }" in small
+    assert "svg.narrow { display: block; }" in small
+
+
+def test_a_bound_ahead_of_all_rows_is_not_behind(tmp_path: Path):
+    """After a flush, or where it follows the clock; and nothing is behind once a stream has ended."""
+    ahead, ended = record(3), record(4, final=True)
+    ahead["streams"]["packets"]["bounds"]["ts"]["behind"] = -50_000_000
+    ended["streams"]["packets"]["bounds"]["ts"].update(bound="end", behind=-7_000_000, holder=None)
+    for records in ([record(2), ahead], [record(2), ahead, ended]):
+        page = render_report(checkpoint(tmp_path / str(len(records)), records))
+        assert not re.search(r">-\d|: -\d", page), re.findall(r".{40}[>:] ?-\d.{20}", page)
+    assert [*series.progress_of(series.bins([record(2), ahead, ended]), "packets", "ts").behind[1:]] == [0, None]  # fmt: skip

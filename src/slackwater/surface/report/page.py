@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -107,7 +107,9 @@ def _streams(last: Record) -> list[dict[str, Any]]:
     for name, s in last["streams"].items():
         for column, b in s["bounds"].items():
             is_clock = not isinstance(b["newest"], int)
-            behind = b["behind"]
+            # A bound that follows the clock, or a flush, may be ahead of all rows.
+            ended = b["behind"] is None or b["bound"] == "end"
+            behind = None if ended else max(0, b["behind"])
             rows.append(
                 {
                     "name": name,
@@ -227,14 +229,15 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
         Chart(
             f"Event time of {name}",
             "newest time seen, and the bound: no later row is older",
-            Markup(svg.lines(axis, event, show=show, scale=scale, between=True)),
+            _drawn(axis, lambda a: svg.lines(a, event, show=show, scale=scale, between=True)),
             (("newest", 0), ("bound", 1)),
         ),
         Chart(
             f"Who holds the bound of {name}",
             "the partition that is furthest behind, and those that are silent and not waited for",
-            # Drawn twice: for a page of two columns, which it spans, and for one of one.
-            Markup("".join(svg.strips(a, who, colours) for a in (broad, axis))),
+            # Drawn once more for a page of two columns, which it spans.
+            Markup(svg.strips(broad, who, colours))
+            + _drawn(axis, lambda a: svg.strips(a, who, colours)),
             tuple((n, i) for i, n in enumerate(real[: svg.COLOURS])),
             wide=True,
         ),
@@ -257,14 +260,19 @@ def _quality(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) ->
         Chart(
             f"Slack of {name}",
             "how long results wait for rows on their way, and the delays of half, 99 % and 99.9 % of recent rows",
-            Markup(svg.lines(axis, waits, show=svg.seconds if is_clock else svg.short)),
+            _drawn(
+                axis, lambda a: svg.lines(a, waits, show=svg.seconds if is_clock else svg.short)
+            ),
             tuple((n, i) for i, n in enumerate(waits)),
         ),
         Chart(
             f"Coverage of {name}",
             "share of a window's rows that the target needs, that was expected, and that was there",
-            Markup(
-                svg.lines(axis, shares, show=quality.percent, scale=quality.coverage_scale(shares))
+            _drawn(
+                axis,
+                lambda a: svg.lines(
+                    a, shares, show=quality.percent, scale=quality.coverage_scale(shares)
+                ),
             ),
             tuple((n, i) for i, n in enumerate(shares)),
         ),
@@ -275,7 +283,7 @@ def _bars(
     axis: svg.Axis, title: str, note: str, values: dict[str, svg.Values], *, unit: str = ""
 ) -> Chart:
     legend = tuple((n, i % svg.COLOURS) for i, n in enumerate(values)) if len(values) > 1 else ()
-    return Chart(title, note, Markup(svg.bars(axis, values, unit=unit)), legend)
+    return Chart(title, note, _drawn(axis, lambda a: svg.bars(a, values, unit=unit)), legend)
 
 
 def _lines(
@@ -286,4 +294,9 @@ def _lines(
     *,
     show: svg.Format = svg.short,
 ) -> Chart:
-    return Chart(title, note, Markup(svg.lines(axis, values, show=show)))
+    return Chart(title, note, _drawn(axis, lambda a: svg.lines(a, values, show=show)))
+
+
+def _drawn(axis: svg.Axis, draw: Callable[[svg.Axis], str]) -> Markup:
+    """A chart for large screens and once more for small ones; the page's style shows one of them."""
+    return Markup(draw(axis) + draw(replace(axis, width=svg.NARROW)))

@@ -106,8 +106,10 @@ def progress_of(points: Sequence[Bin], stream: str, column: str) -> Progress:
     behind: Values = []
     for p in points:
         seen = [r["streams"].get(stream, {}).get("bounds", {}).get(column) for r in p.records]
-        numbers = [s["behind"] for s in seen if s and s["behind"] is not None]
-        behind.append(max(numbers) / unit if numbers else None)
+        numbers = [
+            s["behind"] for s in seen if s and s["behind"] is not None and s["bound"] != "end"
+        ]
+        behind.append(max(0, *numbers) / unit if numbers else None)
     return Progress(
         stream,
         column,

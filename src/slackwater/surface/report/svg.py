@@ -12,6 +12,8 @@ Values = Sequence[float | None]
 Format = Callable[[float], str]
 
 WIDTH, HEIGHT = 720, 230
+NARROW = 360
+"""The width of drawings for small screens: a wide one would be shrunk until nobody can read it."""
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 10, 40
 COLOURS = 6
 STRIP = 18
@@ -207,7 +209,7 @@ def strips(axis: Axis, rows: Mapping[str, Sequence[str]], colours: dict[str, int
 
 # ---- pieces ----
 def _svg(axis: Axis, body: str, height: int = HEIGHT) -> str:
-    kind = "broad" if axis.width > WIDTH else "usual"
+    kind = "broad" if axis.width > WIDTH else "narrow" if axis.width < WIDTH else "usual"
     return f'<svg class="{kind}" viewBox="0 0 {axis.width} {height}" role="img">{body}</svg>'
 
 
@@ -236,7 +238,9 @@ def _bottom(axis: Axis, height: int) -> str:
     every = max(1, math.ceil(axis.count * 80 / axis.width))
     parts = []
     for i in range(0, axis.count, every):
-        x = _x(axis, i)
+        x = min(
+            _x(axis, i), axis.width - _half(axis.times[i]), axis.width - _half(str(axis.batches[i]))
+        )
         parts.append(
             f'<text class="axis" x="{x:.1f}" y="{height - 23}" text-anchor="middle">{axis.batches[i]}</text>'
             f'<text class="axis faint" x="{x:.1f}" y="{height - 9}" text-anchor="middle">'
@@ -245,8 +249,15 @@ def _bottom(axis: Axis, height: int) -> str:
     return "".join(parts)
 
 
+def _half(text: str) -> float:
+    """Half of what a label takes in width: so far from the edge its middle must stay."""
+    return 3.4 * len(text) + 1
+
+
 def _hovers(axis: Axis, series: dict[str, Values], show: Format, unit: str) -> str:
-    """A see-through column per point that names all values when the mouse rests on it."""
+    """A see-through column per point that names all values when the mouse rests on it; small screens have no mouse."""
+    if axis.width < WIDTH:
+        return ""
     step = _step(axis)
     parts = []
     for i, label in enumerate(axis.labels):
