@@ -10,6 +10,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import AnalysisError
+from slackwater.testing import local_job
 from tests.surface.helpers import START, at, run, seconds
 
 if TYPE_CHECKING:
@@ -151,3 +152,12 @@ def test_explain_tells_the_class_of_a_window(
     ):
         s.groupBy("g", window).agg("count(*) AS n").explain()
         assert text in capsys.readouterr().out
+
+
+def test_rows_are_counted_where_nothing_but_their_time_is_read(spark: SparkSession) -> None:
+    def job(df: Any) -> Any:
+        s = sw.stream(df, time="t", progress=sw.Ordered())
+        return s.groupBy(sw.rows(2, at="operator")).count()
+
+    rows = local_job(job, "t long", spark=spark).run([[(1,), (2,), (3,)], [(4,), (5,)]])
+    assert [(r.wid, r["count"]) for r in rows] == [(0, 2), (1, 2), (2, 1)]

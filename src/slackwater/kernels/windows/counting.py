@@ -51,7 +51,7 @@ def counted_select(
     items += [f"{quote(c)} AS {ours(f'_o{i}')}" for i, c in enumerate(w.order)]
     if passing is not None:
         items.append(f"{quote(passing)} AS {PASS}")
-    return f"SELECT {', '.join(items)}, {time_sql} AS {TIME} FROM {relation_sql}"
+    return f"SELECT {', '.join([*items, f'{time_sql} AS {TIME}'])} FROM {relation_sql}"
 
 
 def counted_rows(table: pa.Table, spec: AggregateSpec) -> pa.Table:

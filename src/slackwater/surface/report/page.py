@@ -18,6 +18,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import unseal
 from slackwater.engine.store.local import OUTPUT
 from slackwater.errors import CheckpointError
+from slackwater.model.spans import in_words
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
 from slackwater.surface.report.tree import in_words_for
@@ -118,7 +119,7 @@ def _streams(last: Record) -> list[dict[str, Any]]:
                     "newest": b["newest"],
                     "bound": b["bound"],
                     "behind": "" if behind is None else (
-                        f"{behind / 1e6:,.1f} s" if is_clock else f"{behind:,}"
+                        in_words(behind) if is_clock else f"{behind:,}"
                     ),
                     "holder": b["holder"] or "",
                     "idle": ", ".join(b["idle"]),
