@@ -47,12 +47,11 @@ _GROUPINGS = Advice(
 _SETS = "rows of two streams are compared only if they are near each other in time"
 _BOTH = Advice(
     _SETS,
-    '`stream.join(other, on=["k", "v"], within=sw.band(before="1 minute", after="1 minute"))`',
+    '`stream.join(other, on=["k", "v"], within=sw.band(before="1 minute", after="1 minute"), how="left_semi")`',
 )
 _ONLY_LEFT = Advice(
     _SETS,
-    '`stream.join(other, on=["k", "v"], within=sw.band(before="1 minute", after="1 minute"), how="left")`, '
-    "then keep rows without a partner",
+    '`stream.join(other, on=["k", "v"], within=sw.band(before="1 minute", after="1 minute"), how="left_anti")`',
 )
 _SAMPLE = Advice(
     "a row that is read again after a failure must be chosen again",

@@ -102,9 +102,13 @@ def _ends_by_itself(node: Node) -> bool:
 def _rule(node: Node, on: str) -> str:
     if isinstance(node, Sort):
         return f"a row leaves when the bound on {on} has passed its time"
+    if isinstance(node, Join) and node.how == "left_anti":
+        return "a row leaves when no partner can come any more"
     if isinstance(node, Join):
         outer = (
-            "" if node.how == "inner" else "; rows without one leave when none can come any more"
+            ""
+            if node.how in ("inner", "left_semi")
+            else "; rows without one leave when none can come any more"
         )
         return f"a pair leaves when the later of its two rows is there, and none has met a partner so far{outer}"
     if (
