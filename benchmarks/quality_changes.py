@@ -1,0 +1,282 @@
+"""A promise across changes: sums under an error target where delays become several times as long, or as short again.
+
+``python -m benchmarks.quality_changes`` judges every row in order of arrival, without Spark, as `quality_aggregates` does. A stream has 333 rows
+a second for 1,200 s. Delays are exponential with a mean of 0.3 s times the factor of the regime; in the whole run 0.05 % of the rows
+come 60 s later still. A delay is drawn when a row is made (``at="event"``: rows of the old regime are still under way after a
+change) or when it comes (``at="arrival"``, as in the streams of `quality_data`).
+
+Counted are windows after the first minute that end further from the start and from every change than 15 slides and than three ranges.
+*Hindsight* is, by regime, the least fixed slack with which 95 % of its counted windows keep the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.quality_aggregates import WANTED
+from benchmarks.quality_data import Rows
+from benchmarks.quality_fixed import TRAINING
+from benchmarks.quality_join_data import SECOND, Floats, Ints
+from benchmarks.record import say
+from benchmarks.tables import Table, plain
+from slackwater.model.window import TimeWindow
+from slackwater.semantics.limits import START
+from slackwater.semantics.quality.adapt import Adaptation
+from slackwater.semantics.quality.strict import Feed, judge
+from slackwater.semantics.quality.target import Consumer, Target
+from slackwater.semantics.quality.threshold import Asked
+from slackwater.semantics.window_ids import wid_range
+
+RATE = 333
+SECONDS = 1_200
+TAIL = 180
+"""The stream goes on for so long, so that every counted window closes and has its rows."""
+MEAN = 0.3
+RARE, RARELY = 60.0, 0.0005
+RANGE = 10
+ERROR = 0.01
+SLIDES = (0.1, 0.5, 2.0, 5.0, 10.0)
+NOT_COUNTED = (15, 3)
+"""Slides, and ranges, around a change within which a window's end is not counted."""
+SPAN = (40, 200)
+"""Ranges, and windows, of a span at least."""
+WORSE, LONGER = 0.02, 1.3
+"""How far the worst span may be below that of hindsight, and how many times as long results may wait."""
+
+At = Literal["event", "arrival"]
+Regimes = tuple[tuple[int, float], ...]
+"""From which second on delays are how many times as long."""
+
+CHANGES: dict[str, Regimes] = {
+    "x5": ((0, 1), (600, 5)),
+    "x20": ((0, 1), (600, 20)),
+    "back from x5": ((0, 5), (600, 1)),
+    "back from x20": ((0, 20), (600, 1)),
+    "x20 for 120 s": ((0, 1), (600, 20), (720, 1)),
+    "x5, then x20": ((0, 1), (600, 5), (720, 20)),
+    "back for 120 s": ((0, 20), (600, 1), (720, 5)),
+}
+
+
+def stream(seed: int, regimes: Regimes, at: At) -> Rows:
+    """The rows of one run in order of arrival."""
+    rng = np.random.default_rng([seed, len(regimes), round(regimes[-1][1])])
+    count = RATE * (SECONDS + TAIL)
+    clock = np.arange(count) / RATE
+    factor = np.array([f for _, f in regimes])[regime_of(clock, regimes)]
+    delay = rng.exponential(MEAN, count) * factor
+    delay += np.where(rng.random(count) < RARELY, RARE, 0.0)
+    values = np.abs(5 + 3 * np.sin(clock / 40) + rng.normal(0, 2.0, count))
+    if at == "arrival":
+        return Rows("change", ((clock - delay) * SECOND).astype(np.int64), values, RATE)
+    order = np.argsort(clock + delay, kind="stable")
+    return Rows("change", (clock[order] * SECOND).astype(np.int64), values[order], RATE)
+
+
+def regime_of(seconds: Floats, regimes: Regimes) -> Ints:
+    """The number of the regime at each time."""
+    begins = [begin for begin, _ in regimes]
+    return np.searchsorted(begins, seconds, side="right") - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """All windows of a stream by number, and what they would hold."""
+
+    data: Rows
+    slide: int
+    first: Ints = field(init=False)
+    stop: Ints = field(init=False)
+    ends: Ints = field(init=False)
+    exact: Floats = field(init=False)
+    clocks: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What does not depend on bounds."""
+        first, stop = wid_range(self.data.times, self.window)
+        base, size = int(first.min()), int(stop.max() - first.min()) + 1
+        known = {
+            "first": first - base, "stop": stop - base, "ends": (np.arange(size) + base + 1) * self.slide,
+            "clocks": np.maximum.accumulate(self.data.times),
+        }  # fmt: skip
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "exact", self._sums(self.first))
+
+    @property
+    def window(self) -> TimeWindow:
+        """A window of `RANGE` seconds."""
+        return TimeWindow(RANGE * SECOND, self.slide, 0, "t")
+
+    def _sums(self, opened: Ints) -> Floats:
+        size = len(self.ends)
+        values = self.data.values
+        change = np.bincount(opened, values, size + 1) - np.bincount(self.stop, values, size + 1)
+        return np.asarray(np.cumsum(change)[:size])
+
+    def judged(self, bounds: Ints) -> tuple[NDArray[np.bool_], Floats]:
+        """By window: whether its sum is within the error, and how long after its end it closed, in seconds."""
+        base = int(self.ends[0]) // self.slide - 1
+        reached = np.where(bounds <= START, base, bounds // self.slide) - base
+        found = self._sums(np.clip(reached, self.first, self.stop))
+        after = np.minimum(np.searchsorted(bounds, self.ends), len(bounds) - 1)
+        waits = (self.clocks[after - 1] - self.ends) / SECOND
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.abs(self.exact - found) <= (ERROR + 1e-12) * self.exact, waits
+
+    def fixed(self, slack: int) -> Ints:
+        """The bound before each row, that far behind the newest time."""
+        return np.concatenate([[START], self.clocks[:-1] - slack])
+
+    def ours(self) -> Ints:
+        """The same under a quality target."""
+        consumer = Consumer(self.window, (Asked("sum", 0),), 1)
+        adaptation = Adaptation.fresh(Target(error=ERROR), [consumer])
+        feed = Feed(np.ones(len(self.data.times), bool), [self.data.values])
+        return judge(adaptation, self.data.times, [feed], START).bounds
+
+    def counted(self, regimes: Regimes) -> NDArray[np.bool_]:
+        """Windows that are neither near a change nor near the ends of the run."""
+        far = max(NOT_COUNTED[0] * self.slide, NOT_COUNTED[1] * RANGE * SECOND)
+        some = (self.ends > max(far, TRAINING)) & (self.ends <= SECONDS * SECOND)
+        for begin, _ in regimes[1:]:
+            some &= np.abs(self.ends - begin * SECOND) > far
+        return np.asarray(some)
+
+    def hindsight(self, some: NDArray[np.bool_]) -> int:
+        """The least fixed slack, to 10 ms, with which enough of these windows keep the target."""
+        low, high = -1, 12_000  # of 10 ms
+        while high - low > 1:
+            middle = (low + high) // 2
+            kept, _ = self.judged(self.fixed(middle * 10_000))
+            low, high = (low, middle) if kept[some].mean() >= WANTED else (middle, high)
+        return high * 10_000
+
+
+def worst(kept: NDArray[np.bool_], slide: int) -> float:
+    """The least share of windows within the target over a span; spans begin every tenth of their length."""
+    size = max(SPAN[0] * RANGE * SECOND // slide, SPAN[1])
+    if len(kept) <= size:
+        return float(kept.mean())
+    starts = [*range(0, len(kept) - size, max(1, size // 10)), len(kept) - size]
+    return min(float(kept[s : s + size].mean()) for s in starts)
+
+
+def interval(kept: NDArray[np.bool_], slide: int) -> tuple[float, float]:
+    """95 % of what the share would be in other runs: blocks of ten ranges are drawn again."""
+    count = max(1, len(kept) // max(1, 10 * RANGE * SECOND // slide))
+    parts = np.array_split(kept, count)
+    sums, sizes = np.array([p.sum() for p in parts]), np.array([len(p) for p in parts])
+    drawn = np.random.default_rng(0).integers(0, count, (400, count))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def measured(seed: int, name: str, slide: float, at: At) -> dict[str, Any]:
+    """One run, and how it compares with hindsight, by regime."""
+    regimes = CHANGES[name]
+    windows = Windows(stream(seed, regimes, at), round(slide * SECOND))
+    some = windows.counted(regimes)
+    kept, waits = windows.judged(windows.ours())
+    number = regime_of(windows.ends / SECOND, regimes)
+    low, high = interval(kept[some], windows.slide)
+    parts = []
+    for i, (begin, factor) in enumerate(regimes):
+        mine = some & (number == i)
+        if not mine.any():
+            continue
+        slack = windows.hindsight(mine)
+        best, least = windows.judged(windows.fixed(slack))
+        parts.append(
+            {
+                "from": begin, "factor": factor, "windows": int(mine.sum()), "kept": float(kept[mine].mean()),
+                "worst": worst(kept[mine], windows.slide), "latency": float(waits[mine].mean()),
+                "hindsight_slack": slack / SECOND, "hindsight_kept": float(best[mine].mean()),
+                "hindsight_worst": worst(best[mine], windows.slide),
+                "hindsight_latency": float(least[mine].mean()),
+            }
+        )  # fmt: skip
+    return {
+        "change": name, "slide": slide, "at": at, "seed": seed, "windows": int(some.sum()),
+        "kept": float(kept[some].mean()), "low": low, "high": high, "regimes": parts, "missed": missed(high, parts),
+    }  # fmt: skip
+
+
+def missed(high: float, parts: Sequence[dict[str, Any]]) -> list[str]:
+    """Which of the goals a run misses."""
+    said = [f"interval ends at {high:.3f}"] if high < WANTED else []
+    for p in parts:
+        if p["worst"] < p["hindsight_worst"] - WORSE - 1e-9:
+            said.append(
+                f"from {p['from']} s worst span {p['worst']:.3f}, hindsight {p['hindsight_worst']:.3f}"
+            )
+        if p["latency"] > LONGER * p["hindsight_latency"]:
+            said.append(
+                f"from {p['from']} s latency {p['latency'] / p['hindsight_latency']:.2f} times"
+            )
+    return said
+
+
+def table(runs: Sequence[dict[str, Any]]) -> Table:
+    """A row per change, slide and kind of stream."""
+    head = (
+        "change",
+        "drawn at",
+        "slide",
+        "seeds",
+        "Phi",
+        "high end, least",
+        "regime",
+        "worst span",
+        "hindsight's",
+        "latency",
+        "goals",
+    )
+    rows = []
+    for key in dict.fromkeys((r["change"], r["at"], r["slide"]) for r in runs):
+        mine = [r for r in runs if (r["change"], r["at"], r["slide"]) == key]
+        bad = [m for r in mine for m in r["missed"]]
+        for i, part in enumerate(mine[0]["regimes"]):
+            each = [r["regimes"][i] for r in mine]
+            rows.append(
+                [
+                    *key[:2], f"{key[2]:g} s", len(mine),
+                    " ".join(f"{r['kept']:.3f}" for r in mine) if not i else "",
+                    f"{min(r['high'] for r in mine):.3f}" if not i else "",
+                    f"x{part['factor']:g}",
+                    " ".join(f"{p['worst']:.3f}" for p in each),
+                    " ".join(f"{p['hindsight_worst']:.3f}" for p in each),
+                    " ".join(f"{p['latency'] / p['hindsight_latency']:.2f}" for p in each),
+                    "" if i else f"{sum(bool(r['missed']) for r in mine)} missed: {'; '.join(bad)}" if bad else "met",
+                ]
+            )  # fmt: skip
+    return head, rows
+
+
+def main() -> None:
+    """Run what was asked for and print it; ``python -m benchmarks quality`` writes it down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--changes", default=",".join(CHANGES))
+    parser.add_argument("--slides", default=",".join(map(str, SLIDES)))
+    parser.add_argument("--seeds", default="11,12,13")
+    parser.add_argument("--at", default="event,arrival")
+    asked = parser.parse_args()
+    runs = [
+        measured(int(seed), name, float(slide), at)  # type: ignore[arg-type]
+        for at in asked.at.split(",")
+        for name in asked.changes.split(",")
+        for slide in asked.slides.split(",")
+        for seed in asked.seeds.split(",")
+    ]
+    say(f"{len(runs)} runs, {sum(bool(r['missed']) for r in runs)} of them miss a goal")
+    print(plain(*table(runs)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
