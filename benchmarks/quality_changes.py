@@ -72,7 +72,7 @@ def stream(seed: int, regimes: Regimes, at: At) -> Rows:
     factor = np.array([f for _, f in regimes])[regime_of(clock, regimes)]
     delay = rng.exponential(MEAN, count) * factor
     delay += np.where(rng.random(count) < RARELY, RARE, 0.0)
-    values = np.abs(5 + 3 * np.sin(clock / 40) + rng.normal(0, 2.0, count))
+    values = np.abs(5 + rng.normal(0, 2.0, count))
     if at == "arrival":
         return Rows("change", ((clock - delay) * SECOND).astype(np.int64), values, RATE)
     order = np.argsort(clock + delay, kind="stable")

@@ -92,7 +92,7 @@ def test_the_level_rises_with_missed_targets_and_judged_windows_are_forgotten() 
         needs.judge(101, [Asked("count")], 0.1, 0.9)
     assert needs.level == least_level(0.9) and needs.slack == 0
     needs.late[200] = {3: [1.0], 4: [2.0]}
-    needs.coarsen(2)
+    needs.rebin(2)
     assert needs.late == {200: {2: [3.0]}}
 
 

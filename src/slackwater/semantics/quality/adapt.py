@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.model.window import TimeWindow
 from slackwater.semantics.quality.controller import Controller
-from slackwater.semantics.quality.measure import Coverage
+from slackwater.semantics.quality.measure import Coverage, stride
 from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.moments import Moments, Recent
 from slackwater.semantics.quality.needs import Needs, first_level
@@ -27,6 +28,12 @@ from slackwater.semantics.window_ids import last_complete
 
 LEARNING = 0.05
 """Weight of the latest error of an estimate in their running mean."""
+
+SHORTER = 0.1
+"""Share of late rows that came later than nearly all do now, from which on delays count as much shorter."""
+
+EVEN = 1.5
+"""How many times as long nearly all rows of a stretch may take as those of its second half."""
 
 SEEN, PASSED = 0, 1
 """Columns of moments that count rows: all, and those that reach the aggregate. Its values come after."""
@@ -83,6 +90,7 @@ class Adaptation:
     slack: int = 0
     first: int | None = None
     edges: dict[str, list[int]] = field(default_factory=dict)
+    calm: tuple[int, int] | None = None
 
     @classmethod
     def fresh(cls, target: Target, consumers: Sequence[Consumer]) -> Adaptation:
@@ -140,6 +148,8 @@ class Adaptation:
         if s.newest is None:
             return self.slack
         warm = self.warm
+        if self.by_needs:
+            self.calm = self._calm()
         slacks = []
         for consumer, state in zip(self.consumers, self.states, strict=True):
             fresh = self._measure(consumer, state)
@@ -149,8 +159,7 @@ class Adaptation:
                     state.controller.step(state.needed, state.measured)
                 slacks.append(state.controller.slack(s.largest))
                 continue
-            measured = state.needs.slack if self.by_needs else None
-            slacks.append(self._modelled(consumer, state) if measured is None else measured)
+            slacks.append(self._least(consumer, state))
         chosen = max(slacks, default=0) if warm else s.largest
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
@@ -158,6 +167,19 @@ class Adaptation:
             state.estimate = float(s.coverages(consumer.width, np.array([chosen]))[0])
         self.slack = chosen
         return chosen
+
+    def _least(self, consumer: Consumer, state: ConsumerState) -> int:
+        """The least slack by what windows needed; by the model as long as there are too few."""
+        if not self.by_needs or consumer.window is None:
+            return self._modelled(consumer, state)
+        w, asked = consumer.window, self._asked(consumer)
+        slack, enough = state.needs.slack(*asked, _overlap(w), self._whole(w))
+        return slack if enough else max(slack, self._modelled(consumer, state))
+
+    def _whole(self, window: TimeWindow) -> int:
+        """The first window that the beginning of the stream does not cut: those hold few rows but late ones."""
+        first = 0 if self.first is None else self.first
+        return last_complete(first + window.range - 1, window) + 1
 
     def _modelled(self, consumer: Consumer, state: ConsumerState) -> int:
         """The least slack by the model, corrected by how wrong past estimates were."""
@@ -183,11 +205,44 @@ class Adaptation:
                 off = state.coverage.estimates[latest[0]] - latest[1]
                 state.bias += LEARNING * (off - state.bias)
         if self.by_needs:
-            state.needs.coarsen(s.granularity)
-            last = last_complete(s.newest - s.quantile(SETTLED), window)
-            state.needs.judge(last, *self._asked(consumer), self.target.confidence)
+            state.needs.rebin(s.granularity)
+            settled = s.settled(SETTLED)
+            asked = (*self._asked(consumer), self.target.confidence, _overlap(window))
+            if settled is not None:
+                last = last_complete(settled, window)
+                state.needs.judge(last, *asked, self._whole(window))
+            if state.needs.rose(*asked) or self._fell(consumer, state):
+                s.forget()
         state.coverage.purge(s.newest - s.largest - window.range - window.slide, window)
         return fresh
+
+    def _fell(self, consumer: Consumer, state: ConsumerState) -> bool:
+        """Whether delays are so much shorter now that windows need not wait for those of before to be judged."""
+        s, window = self.statistics, consumer.window
+        if self.calm is None or s.newest is None or window is None:
+            return False
+        since, wait = self.calm
+        first = last_complete(since + window.range - 1, window) + 1
+        last = last_complete(s.newest - wait, window)
+        asked = self._asked(consumer)
+        return state.needs.fell(first, last, stride(window), *asked, self.target.confidence)
+
+    def _calm(self) -> tuple[int, int] | None:
+        """Since when delays have been much shorter than before, and how long it takes now for nearly all rows to come."""
+        s = self.statistics
+        if s.newest is None:
+            return None
+        width = max((c.width for c in self.consumers), default=1)
+        s.recent.keep(s.newest, max(2 * width, s.quantile(RETROSPECT)))
+        if not s.recent.whole(s.newest):
+            return None
+        wait = s.recent.sketch().quantile(SETTLED)
+        if s.sketch.beyond(wait) < SHORTER:
+            return None
+        # As long as rows of before are among the first of the stretch, it is not known when it was that delays changed.
+        if wait > EVEN * s.recent.sketch(half=True).quantile(SETTLED):
+            return None
+        return (s.recent.begun or 0) if self.calm is None else self.calm[0], wait
 
     def _asked(self, consumer: Consumer) -> tuple[Sequence[Asked], float]:
         """By what a window is judged, and the most that it may be off."""
@@ -235,5 +290,11 @@ class Adaptation:
             for c in consumers
         ]
         statistics = StreamStatistics.from_json(kept.statistics)
+        statistics.window.base = target.granularity
         edges = {name: list(times) for name, times in kept.edges.items()}
         return cls(target, consumers, statistics, states, kept.slack, kept.first, edges)
+
+
+def _overlap(window: TimeWindow) -> float:
+    """How many of the windows that are judged share a row."""
+    return window.range / (window.slide * stride(window))

@@ -8,6 +8,10 @@ histogram and window always speak of the same rows.
 
 Values are scaled into [0, 1] by the largest delay ever seen when they are tested, not when they are stored. Rows in
 order of arrival go in by `add`; a batch whose inner order is unknown goes in as one block, by `add_block`.
+
+Bins reach as far as all delays but a few: those *beyond* are known to one per cent, and count in tests as if they were
+where the bins end. So one extreme delay changes nothing. Bins grow wider when more than a few are beyond, and narrower
+again when they need not be so wide any more.
 """
 
 from __future__ import annotations
@@ -20,7 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.semantics.quality.delays import MAX_BINS, Floats, Ints, added, coarser, histogram
+from slackwater.semantics.quality.delays import (
+    MAX_BINS,
+    Floats,
+    Ints,
+    added,
+    coarser,
+    finer,
+    histogram,
+)
+from slackwater.semantics.quality.sketch import delay_at, places
 
 EVERY = 32
 PER_LEVEL = 5
@@ -31,6 +44,11 @@ CONFIDENCE = 0.002
 LOW = 5
 """Blocks of fewer than ``2 ** LOW`` rows are not stored: they are slices of the latest rows."""
 
+BEYOND = 0.001
+"""Share of delays that may lie beyond the bins."""
+FEW = 8
+"""Delays that may, however few there are."""
+
 _LOW_SIZES = 1 << np.arange(LOW)[::-1]
 
 
@@ -39,7 +57,8 @@ class Block:
     """``rows`` neighbouring rows: sum of their delays, squared deviations, and histogram.
 
     ``begin`` is the current time just before the first of them; ``sync`` the sum of what other streams' lag adds to
-    their slack; ``edges`` how many batches they came in, where only that is known of their order.
+    their slack; ``edges`` how many batches they came in, where only that is known of their order. ``beyond`` counts
+    delays that are larger than the bins reach, by their place in a sketch.
     """
 
     rows: int
@@ -49,6 +68,7 @@ class Block:
     begin: int
     sync: int = 0
     edges: int = 0
+    beyond: dict[int, int] = field(default_factory=dict)
 
     def merged(self, newer: Block) -> Block:
         """One block of two neighbours."""
@@ -63,21 +83,40 @@ class Block:
             self.begin,
             self.sync + newer.sync,
             self.edges + newer.edges,
+            {p: self.beyond.get(p, 0) + newer.beyond.get(p, 0) for p in self.beyond | newer.beyond},
         )
 
     @classmethod
     def of(cls, delays: Ints, begin: int, granularity: int, sync: int = 0) -> Block:
         """The block of some rows."""
-        total = int(delays.sum())
-        centred = delays - total / len(delays)
-        counts = histogram(delays, granularity)
-        return cls(len(delays), total, float(centred @ centred), counts, begin, sync)
+        near = np.minimum(delays, granularity * MAX_BINS)
+        total = int(near.sum())
+        centred = near - total / len(near)
+        counts, beyond = binned(delays, granularity)
+        return cls(len(near), total, float(centred @ centred), counts, begin, sync, 0, beyond)
+
+    def rebin(self, granularity: int, old: int) -> None:
+        """Put delays into bins of another width, which is that of ``old`` times or over a power of two."""
+        if granularity > old:
+            self.counts = coarser(self.counts, granularity // old)
+            delays = {p: delay_at(p) for p in self.beyond}
+            for p in [p for p, d in delays.items() if d <= granularity * MAX_BINS]:
+                one = np.zeros(-(-delays[p] // granularity) + 1, np.int64)
+                one[-1] = self.beyond.pop(p)
+                self.counts = added(self.counts, one)
+            return
+        counts = finer(self.counts, old // granularity)
+        for b in np.flatnonzero(counts[MAX_BINS + 1 :]) + MAX_BINS + 1:
+            place = int(places(np.array([int(b) * granularity]))[0])
+            self.beyond[place] = self.beyond.get(place, 0) + int(counts[b])
+        self.counts = counts[: MAX_BINS + 1]
 
     def to_json(self) -> list[Any]:
         """Plain lists; the histogram as pairs of bin and count."""
         at = np.flatnonzero(self.counts)
         pairs = [at.tolist(), self.counts[at].tolist()]
-        return [self.rows, self.total, self.deviation, pairs, self.begin, self.sync, self.edges]
+        own = [self.rows, self.total, self.deviation, pairs, self.begin, self.sync, self.edges]
+        return [*own, [list(p) for p in sorted(self.beyond.items())]] if self.beyond else own
 
     @classmethod
     def from_json(cls, json: list[Any]) -> Block:
@@ -85,7 +124,25 @@ class Block:
         at, counts = json[3]
         dense = np.zeros(at[-1] + 1 if at else 0, np.int64)
         dense[at] = counts
-        return cls(json[0], json[1], json[2], dense, *json[4:])
+        return cls(json[0], json[1], json[2], dense, *json[4:7], dict(json[7]) if json[7:] else {})
+
+
+def binned(
+    delays: Ints, granularity: int, numbers: Ints | None = None
+) -> tuple[Ints, dict[int, int]]:
+    """The histogram of delays, or of delays that so many rows have each, and those beyond it by place."""
+    far = delays > granularity * MAX_BINS
+    beyond: dict[int, int] = {}
+    for i in np.flatnonzero(far):
+        place = int(places(delays[i : i + 1])[0])
+        beyond[place] = beyond.get(place, 0) + (1 if numbers is None else int(numbers[i]))
+    near = delays[~far] if far.any() else delays
+    if numbers is None:
+        return histogram(near, granularity), beyond
+    at = -(-near // granularity)
+    counts = np.zeros(int(at.max(initial=0)) + 1, np.int64)
+    np.add.at(counts, at, numbers[~far])
+    return counts, beyond
 
 
 @dataclass
@@ -104,9 +161,11 @@ class Adwin:
     waiting: Ints = field(default_factory=lambda: np.empty((3, 0), np.int64))
     largest: int = 0
     cuts: int = 0
+    base: int = 0
 
     def __post_init__(self) -> None:
-        """The histogram of all stored blocks is kept as their sum."""
+        """The histogram of all stored blocks is kept as their sum; ``base`` is the least width of bins."""
+        self.base = self.base or self.granularity
         self._counts: Ints | None = None
         self._stored = np.zeros(1, np.int64)
         for block in self.blocks:
@@ -121,31 +180,56 @@ class Adwin:
         whole = rows.shape[1] - rows.shape[1] % EVERY
         for start in range(0, whole, EVERY):
             chunk = rows[:, start : start + EVERY]
-            self.note(int(chunk[0].max()))
+            self.largest = max(self.largest, int(chunk[0].max()))
             self._insert(chunk)
             self._shrink()
         self.waiting = rows[:, whole:].copy()
         if self.waiting.shape[1]:
-            self.note(int(self.waiting[0].max()))
+            self.largest = max(self.largest, int(self.waiting[0].max()))
+        self._fit()
 
     def add_block(self, block: Block, largest: int) -> None:
         """Rows whose order is not known, as one block; ``largest`` is the largest of their delays."""
         if block.rows == 0:
             return
         self._counts = None
-        self.note(largest)
+        self.largest = max(self.largest, largest)
         self._store(block)
         self._compress()
         self._shrink()
+        self._fit()
 
-    def note(self, largest: int) -> None:
-        """A delay was seen: it may be the scale from now on, and need wider bins."""
-        self.largest = max(self.largest, largest)
-        while self.largest > self.granularity * MAX_BINS:
-            self.granularity *= 2
-            self._stored = coarser(self._stored, 2)
-            for block in self.blocks:
-                block.counts = coarser(block.counts, 2)
+    @property
+    def top(self) -> int:
+        """How far the bins reach."""
+        return self.granularity * MAX_BINS
+
+    def _fit(self) -> None:
+        """Bins as narrow as all delays but a few allow, and no narrower than at the beginning."""
+        if self.largest <= self.base * MAX_BINS:
+            return
+        latest = np.concatenate([self.recent[0], self.waiting[0]])
+        while not self._fits(self.granularity, latest):
+            self._rebin(2 * self.granularity)
+        # Only half as many may be beyond narrower ones, so that the width does not change to and fro.
+        while self.granularity > self.base and self._fits(self.granularity // 2, latest, 0.5):
+            self._rebin(self.granularity // 2)
+
+    def _fits(self, granularity: int, latest: Ints, part: float = 1.0) -> bool:
+        """Whether few delays would lie beyond bins that are as wide as now or half as wide; ``part`` says how few."""
+        last = MAX_BINS * granularity // self.granularity
+        far = int(self._stored[last + 1 :].sum()) + int((latest > MAX_BINS * granularity).sum())
+        far += sum(sum(b.beyond.values()) for b in self.blocks)
+        total = int(self._stored.sum()) + len(latest) + far
+        return far < part * FEW or far <= part * BEYOND * total
+
+    def _rebin(self, granularity: int) -> None:
+        self._stored = np.zeros(1, np.int64)
+        for block in self.blocks:
+            block.rebin(granularity, self.granularity)
+            self._stored = added(self._stored, block.counts)
+        self.granularity = granularity
+        self._counts = None
 
     def _insert(self, chunk: Ints) -> None:
         """As many rows as lie between two tests: the same as one by one, since only tests drop blocks."""
@@ -223,7 +307,7 @@ class Adwin:
         n0, u0 = n0[first:stop], u0[first:stop]
         if not len(n0):
             return False
-        scale = float(max(1, self.largest))
+        scale = float(max(1, min(self.largest, self.top)))
         means = totals / rows - total / width
         variance = (float(deviations.sum()) + float(rows @ (means * means))) / width / scale**2
         n1 = width - n0
@@ -239,7 +323,7 @@ class Adwin:
         sizes = np.repeat(_LOW_SIZES, self.levels[::-1])
         if not len(sizes):
             return big[:, 0], big[:, 1], big[:, 2]
-        values = self.recent[0].astype(np.float64)
+        values = np.minimum(self.recent[0], self.top).astype(np.float64)
         starts = sizes.cumsum() - sizes
         sums = np.add.reduceat(values, starts)
         centred = values - (sums / sizes).repeat(sizes)
@@ -256,10 +340,16 @@ class Adwin:
 
     @property
     def counts(self) -> Ints:
-        """The histogram of the window's delays."""
+        """The histogram of the window's delays; those beyond the bins are in one more."""
         if self._counts is None:
             latest = np.concatenate([self.recent[0], self.waiting[0]])
-            out = added(self._stored, histogram(latest, self.granularity))
+            near, far = binned(latest, self.granularity)
+            out = added(self._stored, near)
+            beyond = sum(sum(b.beyond.values()) for b in self.blocks) + sum(far.values())
+            if beyond:
+                last = np.zeros(MAX_BINS + 2, np.int64)
+                last[-1] = beyond
+                out = added(out, last)
             self._counts = out[: int(np.flatnonzero(out)[-1]) + 1] if out.any() else out[:1]
         return self._counts
 
@@ -303,6 +393,7 @@ class Adwin:
             "waiting": self.waiting.tolist(),
             "largest": self.largest,
             "cuts": self.cuts,
+            "base": self.base,
         }
 
     @classmethod

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_BINS = 4096
-"""A histogram that would need more bins gets bins twice as wide instead."""
+"""A histogram that would need more bins, for more than a few delays, gets bins twice as wide instead."""
 
 
 class Delays(NamedTuple):
@@ -80,6 +80,17 @@ def coarser(counts: Ints, factor: int) -> Ints:
     inner = counts[1:]
     padded = np.concatenate([inner, np.zeros(-len(inner) % factor, np.int64)])
     return np.concatenate([counts[:1], padded.reshape(-1, factor).sum(axis=1)])
+
+
+def finer(counts: Ints, factor: int) -> Ints:
+    """The histogram of delays with bins ``factor`` times as narrow: each is taken for as large as its bin allows.
+
+    >>> finer(np.array([5, 2, 0, 1]), 2).tolist()
+    [5, 0, 2, 0, 0, 0, 1]
+    """
+    out = np.zeros((len(counts) - 1) * factor + 1, np.int64)
+    out[::factor] = counts
+    return out
 
 
 def added(a: Ints, b: Ints) -> Ints:

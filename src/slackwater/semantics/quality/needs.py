@@ -31,6 +31,16 @@ MOST = 600
 STEP = 0.005
 """How fast the level of the quantile follows missed targets."""
 HIGHEST = 0.9995
+FADING = 1 - 1 / MOST
+CERTAIN = 11.5
+"""Evidence for a change from which on it is believed: eight windows that miss their targets with 0.95, one after the other."""
+ALIKE = 5.0
+"""Where more windows than this share a row, each tells that much less: one burst of late rows spoils all of them."""
+CONVINCING = 8
+"""Windows that must have needed less before slack is lowered at once."""
+MARGIN, LEAST_MARGIN = 0.25, 0.1
+ENOUGH = 30
+"""Right after a change slack is above the largest need by this share, which shrinks with windows; so many of them share no row."""
 PAIRS = 1 << 22
 """Pairs of row and window that are looked at in one go."""
 
@@ -177,8 +187,10 @@ def needed_slack(
 class Needs:
     """Windows whose late rows may still come, and the needs of the latest that were judged.
 
-    ``reach`` is how far the current time was past the end of a window when it closed; ``until`` the last window
-    judged.
+    ``reach`` is how far the current time was past the end of a window when it closed, ``missing`` what has come for it
+    since; ``until`` is the last window judged. After a change of the stream only windows after ``since`` count; those up to ``told`` had closed before it was known.
+    ``evidence`` for a change is that of the windows judged; the latest ``run`` of them made it. ``rows`` is how many
+    recent windows, from ``start`` on, had when they were judged, ``after`` how many came after.
     """
 
     granularity: int
@@ -188,27 +200,39 @@ class Needs:
     reach: dict[int, int] = field(default_factory=dict)
     done: list[int] = field(default_factory=list)
     until: int | None = None
+    missing: dict[int, Sums] = field(default_factory=dict)
+    since: int | None = None
+    told: int | None = None
+    evidence: float = 0.0
+    run: int = 0
+    start: int | None = None
+    rows: float = 0.0
+    after: float = 0.0
 
     def add(self, late: LateSums, granularity: int) -> None:
         """More rows; what they are is binned by ``granularity``, which may have grown."""
-        self.coarsen(granularity)
+        self.rebin(granularity)
         for wid, sums in late.totals.items():
             if self.until is None or wid > self.until:
                 _plus(self.totals, wid, sums)
+            elif self.start is not None and wid >= self.start:
+                self.after += sums[0]
         for (wid, b), sums in late.late.items():
             if self.until is None or wid > self.until:
                 _plus(self.late.setdefault(wid, {}), b, sums)
+                if wid in self.reach and b * self.granularity > self.reach[wid]:
+                    _plus(self.missing, wid, sums)
 
-    def coarsen(self, granularity: int) -> None:
-        """Wider bins from now on."""
-        factor = granularity // self.granularity
-        if factor > 1:
-            for wid, by in self.late.items():
-                wide: dict[int, Sums] = {}
-                for b, sums in by.items():
-                    _plus(wide, -(-b // factor), sums)
-                self.late[wid] = wide
-            self.granularity = granularity
+    def rebin(self, granularity: int) -> None:
+        """Wider bins from now on, or narrower ones: then rows are taken for as late as their bin allows."""
+        if granularity == self.granularity:
+            return
+        for wid, by in self.late.items():
+            other: dict[int, Sums] = {}
+            for b, sums in by.items():
+                _plus(other, -(-b * self.granularity // granularity), sums)
+            self.late[wid] = other
+        self.granularity = granularity
 
     def close(self, first: int, last: int, clock: int, w: TimeWindow) -> None:
         """Windows ``first`` to ``last`` have closed at the current time ``clock``."""
@@ -217,32 +241,140 @@ class Needs:
             if wid in self.totals:
                 self.reach[wid] = clock - (w.origin + (wid + 1) * w.slide)
 
-    def judge(self, last: int, asked: Sequence[Asked], most: float, confidence: float) -> None:
-        """Find the needs of closed windows up to ``last``, all but the latest of whose rows have come."""
+    def judge(
+        self,
+        last: int,
+        asked: Sequence[Asked],
+        most: float,
+        confidence: float,
+        overlap: float = 1.0,
+        first: int = START,
+    ) -> None:
+        """Find the needs of closed windows up to ``last``, all but the latest of whose rows have come.
+
+        Windows before ``first`` count nowhere.
+        """
         ready = sorted(w for w in self.reach if w <= last)
         if not ready:
             return
         for wid in ready:
             total, late = self.totals.pop(wid), self.late.pop(wid, {})
-            need = needed_slack(total, late, asked, most, self.granularity)
+            need = needed_slack(total, late, asked, self._left(most), self.granularity)
             missed = need > self.reach.pop(wid)
+            self.missing.pop(wid, None)
+            self.until = wid
+            if wid < first or (self.since is not None and wid <= self.since):
+                continue
+            self.done.append(need)
+            self.start = wid if self.start is None else self.start
+            self.rows = self.rows * FADING + total[0]
+            self.after *= FADING
+            if self.told is not None and wid <= self.told:
+                continue  # it closed before the change was known
             share = float(missed) - (1 - confidence)
             self.level = min(HIGHEST, max(least_level(confidence), self.level + STEP * share))
-            self.done.append(need)
-            self.until = wid
+            self.evidence, self.run = _more(self.evidence, self.run, missed, confidence, overlap)
         self.done = self.done[-MOST:]
+        if len(self.done) == MOST:
+            self.since = None
         if self.until is not None:
             for old in [w for w in self.totals if w <= self.until]:
                 del self.totals[old]
             for old in [w for w in self.late if w <= self.until]:
                 del self.late[old]
 
-    @property
-    def slack(self) -> int | None:
-        """What most windows needed at the most; None as long as there are too few."""
-        if len(self.done) < FEWEST:
-            return None
-        at = math.ceil((len(self.done) + 1) * self.level) - 1
+    # ---- changes ----
+    def rose(
+        self, asked: Sequence[Asked], most: float, confidence: float, overlap: float = 1.0
+    ) -> bool:
+        """Whether windows miss their targets much more often than promised; if so, what was before counts no more.
+
+        Windows whose rows may still come are taken for good as long as they are.
+        """
+        evidence, run, began = self.evidence, self.run, None
+        for wid in sorted(self.reach):
+            if self.told is not None and wid <= self.told:
+                continue
+            gone = self.missing.get(wid)
+            missed = gone is not None and any(
+                error_of(a, self.totals[wid], gone) > self._left(most) + 1e-12 for a in asked
+            )
+            evidence, run = _more(evidence, run, missed, confidence, overlap)
+            if run == 1:
+                began = wid
+            if evidence >= CERTAIN:
+                judged = self.run if began is None else 0
+                since = self.until if began is None else began - 1
+                self._forget(START if since is None else since, judged, confidence)
+                return True
+        return False
+
+    def _forget(self, since: int, judged: int, confidence: float) -> None:
+        """Keep the needs of windows after ``since`` only, the latest ``judged`` of those that are known."""
+        self.since = since
+        self.told = max(self.reach, default=self.until)
+        self.done = self.done[len(self.done) - judged :]
+        self.level = first_level(confidence)
+        self.evidence, self.run = 0.0, 0
+        self.start, self.rows, self.after = None, 0.0, 0.0
+
+    def fell(
+        self,
+        first: int,
+        last: int,
+        step: int,
+        asked: Sequence[Asked],
+        most: float,
+        confidence: float,
+    ) -> bool:
+        """Whether windows ``first`` to ``last``, whose rows have come, all needed much less than those before; if so, these
+        count no more. Every ``step``-th window is known.
+        """
+        if not self.done:
+            return False
+        much = self._quantile(self.level) / 2
+        judged = 0 if self.until is None else max(0, self.until // step - -(-first // step) + 1)
+        judged = min(judged, len(self.done))
+        open_ = [w for w in self.totals if first <= w <= last]
+        if judged + len(open_) < CONVINCING:
+            return False
+        if any(need >= much for need in self.done[len(self.done) - judged :]):
+            return False
+        if any(self._so_far(w, asked, most) >= much for w in open_):
+            return False
+        self._forget(first - 1, judged, confidence)
+        return True
+
+    def _so_far(self, wid: int, asked: Sequence[Asked], most: float) -> int:
+        late = self.late.get(wid)
+        if not late:
+            return 0
+        return needed_slack(self.totals[wid], late, asked, self._left(most), self.granularity)
+
+    def _left(self, most: float) -> float:
+        """The error that is left for rows that come before a window is judged: some come after."""
+        return most - min(self.after / self.rows, most / 2) if self.rows else most
+
+    def slack(
+        self, asked: Sequence[Asked], most: float, overlap: float, first: int = START
+    ) -> tuple[int, bool]:
+        """What most windows needed at the most, and whether there were enough of them.
+
+        After a change that is the largest need, and a margin, until there are enough windows; ``overlap`` is how many of them
+        share a row. What a window has missed so far is a lower bound of its need.
+        """
+        apart = (len(self.done) + 1) / max(1.0, overlap)
+        enough = self.since is not None or len(self.done) >= FEWEST
+        if enough and (self.since is None or apart * (1 - self.level) >= 1):
+            return self._quantile(self.level), True
+        after = first - 1 if self.since is None else self.since
+        pending = [self._so_far(w, asked, most) for w in self.late if w > after]
+        largest = max([*self.done, *pending], default=0)
+        margin = 1 + max(LEAST_MARGIN, MARGIN * (1 - apart / ENOUGH))
+        return math.ceil(largest * margin / self.granularity) * self.granularity, enough
+
+    def _quantile(self, level: float) -> int:
+        at = math.ceil((len(self.done) + 1) * level) - 1
         return sorted(self.done)[min(at, len(self.done) - 1)]
 
     def to_json(self) -> dict[str, Any]:
@@ -257,6 +389,14 @@ class Needs:
             "reach": [[w, r] for w, r in sorted(self.reach.items())],
             "done": list(self.done),
             "until": self.until,
+            "missing": [[w, s] for w, s in sorted(self.missing.items())],
+            "since": self.since,
+            "told": self.told,
+            "evidence": self.evidence,
+            "run": self.run,
+            "start": self.start,
+            "rows": self.rows,
+            "after": self.after,
         }
 
     @classmethod
@@ -270,7 +410,29 @@ class Needs:
             dict(json["reach"]),
             list(json["done"]),
             json["until"],
+            dict(json.get("missing", ())),
+            json.get("since"),
+            json.get("told"),
+            json.get("evidence", 0.0),
+            json.get("run", 0),
+            json.get("start"),
+            json.get("rows", 0.0),
+            json.get("after", 0.0),
         )
+
+
+def _more(
+    evidence: float, run: int, missed: bool, confidence: float, overlap: float
+) -> tuple[float, int]:
+    """Evidence that windows miss their targets half the time or more, not as seldom as promised, and how many made it.
+
+    It is the logarithm of how much more likely what was seen is then, counted from the window from which on it is largest.
+    """
+    seldom = 1 - confidence
+    often = (1 + seldom) / 2
+    step = math.log(often / seldom) if missed else math.log((1 - often) / (1 - seldom))
+    evidence += step / max(1.0, (ALIKE - 1 + overlap) / ALIKE)
+    return (evidence, run + 1) if evidence > 0 else (0.0, 0)
 
 
 def least_level(confidence: float) -> float:

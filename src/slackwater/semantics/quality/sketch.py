@@ -24,13 +24,13 @@ class DelaySketch:
         """Take delays; those of 0 are left out."""
         late = delays[delays > 0]
         if len(late):
-            self._put(np.bincount(_places(late)))
+            self._put(np.bincount(places(late)))
 
     def add_counts(self, delays: Ints, counts: Ints) -> None:
         """Take delays with the number of rows that have each."""
         late = delays > 0
         if late.any():
-            self._put(np.bincount(_places(delays[late]), weights=counts[late]))
+            self._put(np.bincount(places(delays[late]), weights=counts[late]))
 
     def _put(self, counts: NDArray[np.generic]) -> None:
         self.counts = added(self.counts, counts.astype(np.int64))
@@ -45,7 +45,15 @@ class DelaySketch:
         if not len(passed) or not passed[-1]:
             return 0
         at = int(np.searchsorted(passed, q * (int(passed[-1]) - 1), side="right"))
-        return math.ceil(2 * math.exp(_BASE * at) / (1 + math.exp(_BASE)))
+        return delay_at(at)
+
+    def beyond(self, delay: int) -> float:
+        """The share of late rows with a delay above ``delay``, to one per cent of it; 0 if no row came late."""
+        total = int(self.counts.sum())
+        if not total:
+            return 0.0
+        at = math.ceil(math.log(delay) / _BASE) if delay > 0 else -1
+        return int(self.counts[at + 1 :].sum()) / total
 
     def to_json(self) -> list[list[int]]:
         """Pairs of bin and count."""
@@ -60,5 +68,11 @@ class DelaySketch:
         return cls(counts)
 
 
-def _places(delays: Ints) -> Ints:
+def delay_at(place: int) -> int:
+    """A delay within one per cent of all those that have the place."""
+    return math.ceil(2 * math.exp(_BASE * place) / (1 + math.exp(_BASE)))
+
+
+def places(delays: Ints) -> Ints:
+    """The bin of each delay above 0."""
     return np.ceil(np.log(delays) / _BASE).astype(np.int64)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.semantics.limits import START
-from slackwater.semantics.quality.adwin import Adwin, Block
+from slackwater.semantics.quality.adwin import Adwin, Block, binned
 from slackwater.semantics.quality.delays import (
     Delays,
     Disorder,
@@ -25,7 +25,11 @@ from slackwater.semantics.quality.delays import (
     disorder,
 )
 from slackwater.semantics.quality.model import coverages, edge_coverages, shares
+from slackwater.semantics.quality.recent_delays import RecentDelays
 from slackwater.semantics.quality.sketch import DelaySketch
+
+KNOWN = 2
+"""Right after a change only short delays can be known. A quantile of them is taken for known once so many times as much time has passed."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,8 @@ def next_edges(edges: Sequence[int], newest: int, largest: int) -> list[int]:
 class StreamStatistics:
     """All statistics of one stream on one time column.
 
-    ``window`` is the adaptive window over its delays, ``sketch`` the delays of all late rows ever.
+    ``window`` is the adaptive window over its delays, ``sketch`` the delays of all late rows with times from ``since`` on
+    (None: of all ever), ``recent`` those of the latest stretch.
     """
 
     window: Adwin
@@ -151,6 +156,8 @@ class StreamStatistics:
     disorder: Disorder = field(default_factory=lambda: Disorder(0, 0, 0))
     after_late: bool = False
     sketch: DelaySketch = field(default_factory=DelaySketch)
+    since: int | None = None
+    recent: RecentDelays = field(default_factory=RecentDelays)
 
     @classmethod
     def fresh(cls, granularity: int) -> StreamStatistics:
@@ -168,7 +175,9 @@ class StreamStatistics:
         self.window.add(observed.delays, np.concatenate([[first], observed.clocks[:-1]]), sync)
         self.disorder = self.disorder.plus(disorder(observed.delays, self.after_late))
         self.after_late = bool(observed.delays[-1] > 0)
-        self.sketch.add(observed.delays)
+        late = observed.delays if self.since is None else observed.delays[times >= self.since]
+        self.sketch.add(late)
+        self.recent.add(times, observed.delays)
         self.newest = int(observed.clocks[-1])
         return observed
 
@@ -176,33 +185,55 @@ class StreamStatistics:
         """The rows of a batch, whatever their order in it."""
         if bag.newest is None:
             return
-        self.window.note(bag.largest)
         g = bag.granularity
         at = np.array(list(bag.counts), np.int64)
         counts = np.array(list(bag.counts.values()), np.int64)
-        # Into wider bins at once: one row that is years late would need billions of narrow ones.
-        wide = -(-at // (self.window.granularity // g))
-        dense = np.zeros(int(wide.max(initial=0)) + 1, np.int64)
-        np.add.at(dense, wide, counts)
+        # One row that is years late would need billions of bins, and hide all others.
+        dense, beyond = binned(at * g, self.window.granularity, counts)
         dense[0] = bag.rows - bag.late
+        near = {min(b, self.window.top // g): 0 for b in bag.last}
+        for b, n in bag.last.items():
+            near[min(b, self.window.top // g)] += n
+        delays = sum(b * n for b, n in near.items())
+        squares = sum(b * b * n for b, n in near.items())
         block = Block(
             bag.rows,
-            bag.delays * g,
-            max(0.0, (bag.squares - bag.delays * bag.delays / bag.rows) * g * g),
+            delays * g,
+            max(0.0, (squares - delays * delays / bag.rows) * g * g),
             dense,
             bag.newest if self.newest is None else self.newest,
             bag.sync,
             0 if self.newest is None else 1,
+            beyond,
         )
         self.window.add_block(block, bag.largest)
         self.disorder = self.disorder.plus(Disorder(bag.rows, bag.late, 0))
-        self.sketch.add_counts(at * g, counts)
+        self._late_bag(bag, at * g, counts)
         self.newest = max(bag.newest, bag.newest if self.newest is None else self.newest)
+
+    def _late_bag(self, bag: Bag, behind: Ints, counts: Ints) -> None:
+        """Delays of a batch; when its rows were made is known by how far they are behind the last edge."""
+        if self.newest is None:
+            return
+        last = np.array(list(bag.last), np.int64) * bag.granularity
+        rows = np.array(list(bag.last.values()), np.int64)
+        self.recent.add(self.newest - last, last, rows)
+        if self.since is None:
+            self.sketch.add_counts(behind, counts)
+        else:
+            made = self.newest - last >= self.since
+            self.sketch.add_counts(last[made], rows[made])
+
+    def forget(self) -> None:
+        """Delays have changed: what is known of them is what the latest stretch tells."""
+        if self.recent.begun is not None:
+            self.sketch, self.since = self.recent.sketch(), self.recent.begun
+            self.recent = RecentDelays()
 
     # ---- what is known ----
     @property
     def granularity(self) -> int:
-        """The width of a bin; it doubles when delays grow too large for the histogram."""
+        """The width of a bin; it doubles when delays grow too large for the histogram, and halves when they are small again."""
         return self.window.granularity
 
     @property
@@ -249,6 +280,15 @@ class StreamStatistics:
         """A quantile of the delays of late rows, to one per cent."""
         return self.sketch.quantile(q)
 
+    def settled(self, q: float) -> int | None:
+        """The time before which the share ``q`` of late rows have come; None if the change is too near to tell."""
+        if self.newest is None:
+            return None
+        wait = self.quantile(q)
+        if self.since is not None and self.newest - self.since < KNOWN * wait:
+            return None
+        return self.newest - wait
+
     # ---- durable ----
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
@@ -258,6 +298,8 @@ class StreamStatistics:
             "disorder": list(self.disorder),
             "after_late": self.after_late,
             "sketch": self.sketch.to_json(),
+            "since": self.since,
+            "recent": self.recent.to_json(),
         }
 
     @staticmethod
@@ -275,6 +317,8 @@ class StreamStatistics:
             Disorder(*json["disorder"]),
             json["after_late"],
             DelaySketch.from_json(json["sketch"]),
+            json.get("since"),
+            RecentDelays.from_json(json["recent"]) if "recent" in json else RecentDelays(),
         )
 
 
