@@ -106,8 +106,68 @@ def test_rates_and_largest_delays_are_those_of_the_window() -> None:
     assert statistics.quantile(0.5) == pytest.approx(777, rel=0.011)
 
 
-def test_bins_grow_with_the_delays() -> None:
+def test_bins_grow_with_the_delays_and_shrink_again() -> None:
     window = Adwin(1)
-    window.add(np.array([0, 3, 5_000]), np.zeros(3, np.int64))
-    assert window.granularity == 2 and window.counts.sum() == 3
+    window.add(np.array([0, 3, *[5_000] * 8]), np.zeros(10, np.int64))
+    assert window.granularity == 2 and window.counts.sum() == 10
     assert np.flatnonzero(window.counts).tolist() == [0, 2, 2_500]
+    rng = np.random.default_rng(1)
+    window.add(rng.integers(0, 9_000, 4_000), np.zeros(4_000, np.int64))
+    assert window.granularity == 4
+    for _ in range(20):
+        window = Adwin.from_json(json.loads(json.dumps(window.to_json())))
+        window.add(rng.integers(0, 50, 2_000), np.zeros(2_000, np.int64))
+    assert window.granularity == 1 and window.cuts > 0
+
+
+@pytest.mark.spec("QD-C1", "QD-C2")
+@pytest.mark.parametrize("ages", [5_000, 10**13])
+@pytest.mark.parametrize("at", [3, 1_500])
+def test_one_extreme_delay_leaves_the_bins_as_they_are(ages: int, at: int) -> None:
+    rng = np.random.default_rng(2)
+    values = rng.exponential(30, 4_000).astype(np.int64)
+    extreme = values.copy()
+    extreme[at] = ages
+    plain, with_one = Adwin(1), Adwin(1)
+    for piece in np.array_split(np.arange(4_000), 9):
+        plain.add(values[piece], piece)
+        with_one = Adwin.from_json(json.loads(json.dumps(with_one.to_json())))
+        with_one.add(extreme[piece], piece)
+    assert with_one.granularity == 1 and with_one.largest == ages
+    assert with_one.width == plain.width == 4_000
+    # It is in the bin behind the last; all others are where they were.
+    found, wanted = with_one.counts, np.bincount(np.delete(values, at), minlength=4_098)
+    wanted[-1] += 1
+    assert found.tolist() == wanted.tolist()
+    # A change is noticed all the same.
+    with_one.add(rng.exponential(300, 2_000).astype(np.int64), np.zeros(2_000, np.int64))
+    assert with_one.cuts > 0 and with_one.width < 4_000
+
+
+def test_delays_that_were_beyond_come_into_the_bins_when_these_grow() -> None:
+    window = Adwin(1, confidence=1e-250)  # nothing is dropped
+    window.add(np.array([6_000] * 5 + [0] * 91), np.zeros(96, np.int64))
+    assert window.granularity == 1 and window.counts[4_097] == 5
+    window.add(np.array([6_100] * 96), np.zeros(96, np.int64))
+    assert window.granularity == 2 and len(window.counts) <= 4_097
+    assert window.counts[3_050] == 96 and window.counts[2_960:3_041].sum() == 5
+
+
+def test_a_batch_with_one_extreme_delay_leaves_the_bins_as_they_are() -> None:
+    rng = np.random.default_rng(4)
+    plain, with_one = StreamStatistics.fresh(1), StreamStatistics.fresh(1)
+    edges: list[int] = []
+    for batch in range(60):
+        times = batch * 100 + np.arange(100) - rng.exponential(20, 100).astype(np.int64)
+        other = times.copy()
+        if batch == 20:
+            other[50] = -(10**12)
+        plain.observe_bag(Bag.of(times, edges, plain.granularity))
+        with_one.observe_bag(Bag.of(other, edges, with_one.granularity))
+        assert plain.newest is not None
+        edges = next_edges(edges, plain.newest, plain.reach)
+        with_one = StreamStatistics.from_json(json.loads(json.dumps(with_one.to_json())))
+    assert with_one.granularity == 1 and with_one.largest > 10**11
+    assert with_one.reach == 4_096 and plain.reach < 400
+    assert with_one.window.width == plain.window.width
+    assert abs(with_one.quantile(0.9) - plain.quantile(0.9)) <= 1

@@ -76,7 +76,7 @@ def test_a_window_needs_the_slack_with_which_its_results_would_have_been_right(
 @pytest.mark.spec("QD-D9")
 def test_the_level_rises_with_missed_targets_and_judged_windows_are_forgotten() -> None:
     w = TimeWindow(10, 10, 0, "t")
-    needs = Needs(1, first_level(0.9))
+    needs, asked = Needs(1, first_level(0.9)), ([Asked("count")], 0.1)
     for wid in range(100):
         end = 10 * (wid + 1)
         times, clocks = np.array([end - 5, end - 4]), np.array([end - 1, end + wid % 10])
@@ -85,15 +85,17 @@ def test_the_level_rises_with_missed_targets_and_judged_windows_are_forgotten() 
         needs = Needs.from_json(json.loads(json.dumps(needs.to_json())))
         needs.judge(wid, [Asked("count")], 0.1, 0.9)
     assert needs.done == [wid % 10 + 1 for wid in range(100)]
-    assert needs.slack == 10 and needs.level > first_level(0.9)
+    assert needs.slack(*asked, 1.0) == (10, True) and needs.level > first_level(0.9)
     assert not needs.totals and not needs.late and not needs.reach
     for _ in range(2_000):
         needs.totals[101], needs.reach[101] = [1.0], 3
         needs.judge(101, [Asked("count")], 0.1, 0.9)
-    assert needs.level == least_level(0.9) and needs.slack == 0
+    assert needs.level == least_level(0.9) and needs.slack(*asked, 1.0) == (0, True)
     needs.late[200] = {3: [1.0], 4: [2.0]}
     needs.rebin(2)
     assert needs.late == {200: {2: [3.0]}}
+    needs.rebin(1)
+    assert needs.late == {200: {4: [3.0]}}
 
 
 @pytest.mark.spec("QD-D11")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
+from slackwater.semantics.quality import recent_delays
 from slackwater.semantics.quality.adapt import Adaptation
 from slackwater.semantics.quality.state import AdaptationState
 from slackwater.semantics.quality.strict import Feed, judge
@@ -94,6 +95,42 @@ def test_slacks_and_sums_are_those_of_the_simulation(
     assert found.changes == wanted.changes
     assert found.bound == wanted.bound
     assert window_sums(rows, found.bounds, width, slide) == pytest.approx(wanted.sums)
+
+
+def changing(seed: int, rows: int) -> Rows:
+    """Three regimes of delays: short, ten times as long, short again."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(rows):
+        mean = 20 if 3 * i // rows == 1 else 2
+        made.append((i - int(rng.exponential(mean)), float(rng.integers(1, 9))))
+    return made
+
+
+@pytest.mark.spec("QD-C2", "QD-D2", "QD-D11")
+@pytest.mark.parametrize("seed", range(8))
+def test_slacks_across_changes_are_those_of_the_simulation(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    width, slide = [(20, 10), (30, 6), (12, 12), (25, 4)][seed % 4]
+    rows = changing(seed, 2_700)
+    wanted = simulate(rows, width=width, slide=slide, error=0.1, warm_rows=100, stretch_rows=150)
+    monkeypatch.setattr(recent_delays, "ROWS", 150)
+    adaptation = fresh(width, slide, Target(error=0.1, granularity=1, warm_rows=100))
+    times, feeds = feed(rows)
+    # Restarts in each regime, most of them while it is not known yet whether there was a change.
+    bound, changes, sums = START, [], []
+    for a, b in pairwise([0, 450, 1_300, *range(1_850, 2_300, 50), len(rows)]):
+        kept = AdaptationState.from_json(json.loads(json.dumps(adaptation.kept.to_json())))
+        adaptation = Adaptation.resumed(kept, adaptation.target, adaptation.consumers)
+        piece = [Feed(f.passed[a:b], [v[a:b] for v in f.values]) for f in feeds]
+        found = judge(adaptation, times[a:b], piece, bound)
+        bound = found.bound
+        changes += [(a + at, slack) for at, slack in found.changes]
+        sums += found.bounds.tolist()
+    assert changes == wanted.changes and bound == wanted.bound
+    assert window_sums(rows, np.array(sums), width, slide) == pytest.approx(wanted.sums)
+    assert adaptation.statistics.since is not None  # there was a change
 
 
 @pytest.mark.spec("QD-A1")

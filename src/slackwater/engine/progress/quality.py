@@ -184,8 +184,8 @@ def adapted(
             _batch(adapting, gathered, bound, column.bound)
             for name, part in column.partitions.items():
                 if part.hi is not None:
-                    edges, largest = adapting.edges.get(name, []), adapting.statistics.largest
-                    adapting.edges[name] = next_edges(edges, part.hi, largest)
+                    edges, reach = adapting.edges.get(name, []), adapting.statistics.reach
+                    adapting.edges[name] = next_edges(edges, part.hi, reach)
             known = durable(adapting)
             if setting.target is not None and setting.target.recall is not None:
                 known = replace(known, arrived=_arrived(gathered))

@@ -3,7 +3,7 @@
 `Adaptation` holds all that the next slack depends on and is durable. After rows are observed and windows have closed,
 `Adaptation.adapt` finds the slack: by the model (`model.coverages` against `threshold.threshold`, corrected by how
 wrong past estimates were), or by the controller on measured coverage. Until the warm-up is over, slack is the largest
-delay seen.
+delay seen, as far as the histogram of delays reaches.
 """
 
 from __future__ import annotations
@@ -28,12 +28,6 @@ from slackwater.semantics.window_ids import last_complete
 
 LEARNING = 0.05
 """Weight of the latest error of an estimate in their running mean."""
-
-SHORTER = 0.1
-"""Share of late rows that came later than nearly all do now, from which on delays count as much shorter."""
-
-EVEN = 1.5
-"""How many times as long nearly all rows of a stretch may take as those of its second half."""
 
 SEEN, PASSED = 0, 1
 """Columns of moments that count rows: all, and those that reach the aggregate. Its values come after."""
@@ -90,7 +84,6 @@ class Adaptation:
     slack: int = 0
     first: int | None = None
     edges: dict[str, list[int]] = field(default_factory=dict)
-    calm: tuple[int, int] | None = None
 
     @classmethod
     def fresh(cls, target: Target, consumers: Sequence[Consumer]) -> Adaptation:
@@ -148,19 +141,18 @@ class Adaptation:
         if s.newest is None:
             return self.slack
         warm = self.warm
-        if self.by_needs:
-            self.calm = self._calm()
+        calm = self._calm() if self.by_needs else None
         slacks = []
         for consumer, state in zip(self.consumers, self.states, strict=True):
-            fresh = self._measure(consumer, state)
+            fresh = self._measure(consumer, state, calm)
             state.needed = self._needed(consumer, state)
             if self.target.method == "pd":
                 if fresh and warm and state.measured is not None:
                     state.controller.step(state.needed, state.measured)
-                slacks.append(state.controller.slack(s.largest))
+                slacks.append(state.controller.slack(s.reach))
                 continue
             slacks.append(self._least(consumer, state))
-        chosen = max(slacks, default=0) if warm else s.largest
+        chosen = max(slacks, default=0) if warm else s.reach
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
         for consumer, state in zip(self.consumers, self.states, strict=True):
@@ -191,7 +183,7 @@ class Adaptation:
         shifted[-1] = max(shifted[-1], curve[-1])
         return smallest(shifted, slacks, 1.0 if state.needed is None else state.needed)
 
-    def _measure(self, consumer: Consumer, state: ConsumerState) -> bool:
+    def _measure(self, consumer: Consumer, state: ConsumerState, calm: int | None) -> bool:
         """Read the coverage of the latest window that can be judged; True if it is a new one."""
         s, window = self.statistics, consumer.window
         if window is None or s.newest is None:
@@ -211,38 +203,28 @@ class Adaptation:
             if settled is not None:
                 last = last_complete(settled, window)
                 state.needs.judge(last, *asked, self._whole(window))
-            if state.needs.rose(*asked) or self._fell(consumer, state):
+            if state.needs.rose(*asked) or self._fell(consumer, state, calm):
                 s.forget()
-        state.coverage.purge(s.newest - s.largest - window.range - window.slide, window)
+        state.coverage.purge(s.newest - s.reach - window.range - window.slide, window)
         return fresh
 
-    def _fell(self, consumer: Consumer, state: ConsumerState) -> bool:
-        """Whether delays are so much shorter now that windows need not wait for those of before to be judged."""
+    def _calm(self) -> int | None:
+        """How long nearly all rows take now, if that is much less than before; since when is in the statistics."""
+        s = self.statistics
+        width = max((c.width for c in self.consumers), default=1)
+        wait = s.shorter(max(2 * width, s.quantile(RETROSPECT)), SETTLED)
+        s.calm = None if wait is None else s.recent.begun if s.calm is None else s.calm
+        return wait
+
+    def _fell(self, consumer: Consumer, state: ConsumerState, wait: int | None) -> bool:
+        """Whether windows need so much less that those of before count no more."""
         s, window = self.statistics, consumer.window
-        if self.calm is None or s.newest is None or window is None:
+        if wait is None or s.calm is None or s.newest is None or window is None:
             return False
-        since, wait = self.calm
-        first = last_complete(since + window.range - 1, window) + 1
+        first = last_complete(s.calm + window.range - 1, window) + 1
         last = last_complete(s.newest - wait, window)
         asked = self._asked(consumer)
         return state.needs.fell(first, last, stride(window), *asked, self.target.confidence)
-
-    def _calm(self) -> tuple[int, int] | None:
-        """Since when delays have been much shorter than before, and how long it takes now for nearly all rows to come."""
-        s = self.statistics
-        if s.newest is None:
-            return None
-        width = max((c.width for c in self.consumers), default=1)
-        s.recent.keep(s.newest, max(2 * width, s.quantile(RETROSPECT)))
-        if not s.recent.whole(s.newest):
-            return None
-        wait = s.recent.sketch().quantile(SETTLED)
-        if s.sketch.beyond(wait) < SHORTER:
-            return None
-        # As long as rows of before are among the first of the stretch, it is not known when it was that delays changed.
-        if wait > EVEN * s.recent.sketch(half=True).quantile(SETTLED):
-            return None
-        return (s.recent.begun or 0) if self.calm is None else self.calm[0], wait
 
     def _asked(self, consumer: Consumer) -> tuple[Sequence[Asked], float]:
         """By what a window is judged, and the most that it may be off."""

@@ -38,7 +38,9 @@ ALIKE = 5.0
 """Where more windows than this share a row, each tells that much less: one burst of late rows spoils all of them."""
 CONVINCING = 8
 """Windows that must have needed less before slack is lowered at once."""
-MARGIN, LEAST_MARGIN = 0.25, 0.1
+MARGIN, LEAST_MARGIN = 0.2, 0.1
+ABOVE = 2
+"""Windows that share no row and lie above a quantile of needs, with which it is believed after a change."""
 ENOUGH = 30
 """Right after a change slack is above the largest need by this share, which shrinks with windows; so many of them share no row."""
 PAIRS = 1 << 22
@@ -291,23 +293,28 @@ class Needs:
 
         Windows whose rows may still come are taken for good as long as they are.
         """
-        evidence, run, began = self.evidence, self.run, None
-        for wid in sorted(self.reach):
-            if self.told is not None and wid <= self.told:
-                continue
-            gone = self.missing.get(wid)
-            missed = gone is not None and any(
-                error_of(a, self.totals[wid], gone) > self._left(most) + 1e-12 for a in asked
-            )
-            evidence, run = _more(evidence, run, missed, confidence, overlap)
-            if run == 1:
-                began = wid
+        evidence, run, began = self.evidence, self.run, self.until
+        judged = run
+        for wid in [None, *sorted(self.reach)]:
+            if wid is not None:
+                if self.told is not None and wid <= self.told:
+                    continue
+                evidence, run = _more(
+                    evidence, run, self._misses(wid, asked, most), confidence, overlap
+                )
+                if run <= 1:
+                    began, judged = wid - 1, 0
             if evidence >= CERTAIN:
-                judged = self.run if began is None else 0
-                since = self.until if began is None else began - 1
-                self._forget(START if since is None else since, judged, confidence)
+                self._forget(START if began is None else began, judged, confidence)
                 return True
         return False
+
+    def _misses(self, wid: int, asked: Sequence[Asked], most: float) -> bool:
+        """Whether a window that is closed has missed its target already."""
+        gone = self.missing.get(wid)
+        if gone is None:
+            return False
+        return any(error_of(a, self.totals[wid], gone) > self._left(most) + 1e-12 for a in asked)
 
     def _forget(self, since: int, judged: int, confidence: float) -> None:
         """Keep the needs of windows after ``since`` only, the latest ``judged`` of those that are known."""
@@ -335,14 +342,18 @@ class Needs:
         much = self._quantile(self.level) / 2
         judged = 0 if self.until is None else max(0, self.until // step - -(-first // step) + 1)
         judged = min(judged, len(self.done))
-        open_ = [w for w in self.totals if first <= w <= last]
-        if judged + len(open_) < CONVINCING:
+        open_ = sorted(w for w in self.totals if first <= w <= last)
+        known = judged + len(open_)
+        if known < CONVINCING:
             return False
         if any(need >= much for need in self.done[len(self.done) - judged :]):
             return False
         if any(self._so_far(w, asked, most) >= much for w in open_):
             return False
-        self._forget(first - 1, judged, confidence)
+        # The first of them may still hold rows of before.
+        gone = known - max(CONVINCING, known // 2)
+        since = first if gone <= judged else open_[gone - judged]
+        self._forget(since - 1, max(0, judged - gone), confidence)
         return True
 
     def _so_far(self, wid: int, asked: Sequence[Asked], most: float) -> int:
@@ -365,7 +376,7 @@ class Needs:
         """
         apart = (len(self.done) + 1) / max(1.0, overlap)
         enough = self.since is not None or len(self.done) >= FEWEST
-        if enough and (self.since is None or apart * (1 - self.level) >= 1):
+        if enough and (self.since is None or apart * (1 - self.level) >= ABOVE):
             return self._quantile(self.level), True
         after = first - 1 if self.since is None else self.since
         pending = [self._so_far(w, asked, most) for w in self.late if w > after]
@@ -402,7 +413,7 @@ class Needs:
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> Needs:
         """The inverse of `to_json`."""
-        return cls(
+        own = cls(
             json["granularity"],
             json["level"],
             dict(json["totals"]),
@@ -410,15 +421,21 @@ class Needs:
             dict(json["reach"]),
             list(json["done"]),
             json["until"],
-            dict(json.get("missing", ())),
-            json.get("since"),
-            json.get("told"),
-            json.get("evidence", 0.0),
-            json.get("run", 0),
-            json.get("start"),
-            json.get("rows", 0.0),
-            json.get("after", 0.0),
         )
+        if "missing" not in json:  # a state from before changes were looked for
+            own._count_missing()
+            return own
+        own.missing = dict(json["missing"])
+        own.since, own.told, own.start = json["since"], json["told"], json["start"]
+        own.evidence, own.run = json["evidence"], json["run"]
+        own.rows, own.after = json["rows"], json["after"]
+        return own
+
+    def _count_missing(self) -> None:
+        for wid, reach in self.reach.items():
+            for b, sums in self.late.get(wid, {}).items():
+                if b * self.granularity > reach:
+                    _plus(self.missing, wid, sums)
 
 
 def _more(

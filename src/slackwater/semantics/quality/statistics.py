@@ -28,6 +28,10 @@ from slackwater.semantics.quality.model import coverages, edge_coverages, shares
 from slackwater.semantics.quality.recent_delays import RecentDelays
 from slackwater.semantics.quality.sketch import DelaySketch
 
+SHORTER = 0.05
+"""Share of late rows that came later than nearly all do now, from which on delays count as much shorter."""
+EVEN = 1.5
+"""How many times as long nearly all rows of a stretch may take as those of its second half."""
 KNOWN = 2
 """Right after a change only short delays can be known. A quantile of them is taken for known once so many times as much time has passed."""
 
@@ -148,7 +152,7 @@ class StreamStatistics:
     """All statistics of one stream on one time column.
 
     ``window`` is the adaptive window over its delays, ``sketch`` the delays of all late rows with times from ``since`` on
-    (None: of all ever), ``recent`` those of the latest stretch.
+    (None: of all ever), ``recent`` those of the latest stretch. Since ``calm`` delays have been much shorter than before.
     """
 
     window: Adwin
@@ -158,6 +162,7 @@ class StreamStatistics:
     sketch: DelaySketch = field(default_factory=DelaySketch)
     since: int | None = None
     recent: RecentDelays = field(default_factory=RecentDelays)
+    calm: int | None = None
 
     @classmethod
     def fresh(cls, granularity: int) -> StreamStatistics:
@@ -228,7 +233,7 @@ class StreamStatistics:
         """Delays have changed: what is known of them is what the latest stretch tells."""
         if self.recent.begun is not None:
             self.sketch, self.since = self.recent.sketch(), self.recent.begun
-            self.recent = RecentDelays()
+            self.recent, self.calm = RecentDelays(), None
 
     # ---- what is known ----
     @property
@@ -245,6 +250,11 @@ class StreamStatistics:
     def largest(self) -> int:
         """The largest delay ever seen."""
         return self.window.largest
+
+    @property
+    def reach(self) -> int:
+        """The largest delay that counts: one beyond the bins is as good as never."""
+        return min(self.largest, self.window.top)
 
     @property
     def window_largest(self) -> int:
@@ -289,6 +299,19 @@ class StreamStatistics:
             return None
         return self.newest - wait
 
+    def shorter(self, span: int, q: float) -> int | None:
+        """How long the share ``q`` of late rows take now, over the last ``span`` or more, if that is much less than before."""
+        if self.newest is None:
+            return None
+        self.recent.keep(self.newest, span)
+        if not self.recent.whole(self.newest):
+            return None
+        wait = self.recent.sketch().quantile(q)
+        if self.sketch.beyond(wait) < SHORTER:
+            return None
+        # As long as rows of before are among the first of the stretch, it is not known since when.
+        return None if wait > EVEN * self.recent.sketch(half=True).quantile(q) else wait
+
     # ---- durable ----
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
@@ -300,6 +323,7 @@ class StreamStatistics:
             "sketch": self.sketch.to_json(),
             "since": self.since,
             "recent": self.recent.to_json(),
+            "calm": self.calm,
         }
 
     @staticmethod
@@ -319,6 +343,7 @@ class StreamStatistics:
             DelaySketch.from_json(json["sketch"]),
             json.get("since"),
             RecentDelays.from_json(json["recent"]) if "recent" in json else RecentDelays(),
+            json.get("calm"),
         )
 
 

@@ -130,6 +130,45 @@ class Simulated:
     bound: int | None = None
 
 
+@dataclass
+class Stretch:
+    """Late rows with times in the latest stretch, as (time, delay); the beginning moves by blocks."""
+
+    enough: int
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    begun: int | None = None
+    length: int = 0
+    block: int = 1
+
+    def add(self, time: int, delay: int) -> None:
+        """One more row."""
+        if self.begun is not None and delay and time >= self.begun:
+            self.rows.append((time, delay))
+
+    def keep(self, clock: int, span: int) -> None:
+        """Forget rows before the last ``span``, or twice as long if there are too few."""
+        if self.begun is None:
+            self.begun, self.length, self.block = clock, span, max(1, span // 8)
+            return
+        self.length = max(self.length, span)
+        first = (clock - self.length) // self.block * self.block
+        if first > self.begun:
+            if len([t for t, _ in self.rows if t >= first]) < self.enough:
+                self.length *= 2
+            else:
+                self.begun = first
+                self.rows = [(t, d) for t, d in self.rows if t >= first]
+        while 16 * self.block <= self.length:
+            self.block *= 2
+
+    def delays(self, half: bool = False) -> list[int]:
+        """All delays, to an eighth of an octave, or those of the second half of the blocks."""
+        blocks = [t // self.block for t, _ in self.rows]
+        middle = (min(blocks) + max(blocks)) / 2 if blocks and half else -math.inf
+        kept = [d for (_, d), b in zip(self.rows, blocks, strict=True) if b >= middle]
+        return [math.floor(2 ** (math.ceil(8 * math.log2(d)) / 8)) for d in kept]
+
+
 def simulate(
     rows: list[tuple[int, float]],
     *,
@@ -139,6 +178,7 @@ def simulate(
     confidence: float = 0.95,
     granule: int = 1,
     warm_rows: int = 500,
+    stretch_rows: int = 2_000,
 ) -> Simulated:
     """A sum over sliding windows under an error target; ``rows`` are (time, value) in order of arrival.
 
@@ -155,16 +195,13 @@ def simulate(
     largest = 0
     received: dict[int, int] = {}
     missed: dict[int, int] = {}
-    late_delays: list[int] = []
+    late_delays: list[int] = []  # of rows with times from `forgotten` on, once there was a change
+    forgotten: int | None = None
+    stretch = Stretch(stretch_rows)
+    calm: int | None = None
     pieces: list[tuple[int, list[float]]] = []
     latest: list[float] = []
-    members: dict[
-        int, list[tuple[int, float]]
-    ] = {}  # how long after the window's end each row came
-    reach: dict[int, int] = {}
-    needs: list[int] = []
-    judged = -(10**18)
-    level = confidence + 0.4 * (1 - confidence)
+    past = _Past(confidence, error, granule, max(1.0, width / slide))
     for number, (time, value) in enumerate(rows):
         before = time if clock is None else clock
         clock = time if clock is None else max(clock, time)
@@ -172,16 +209,15 @@ def simulate(
         largest = max(largest, delay)
         begins.append(before)
         adwin.add(delay, largest)
-        if delay:
+        if delay and (forgotten is None or time >= forgotten):
             late_delays.append(delay)
+        stretch.add(time, delay)
         latest.append(value)
         wid = time // slide
         while (wid + 1) * slide - width <= time:
             closed = bound is not None and bound >= (wid + 1) * slide
             out.true[wid] = out.true.get(wid, 0.0) + value
-            if wid > judged:
-                after_end = before - (wid + 1) * slide + 1 if number else 0
-                members.setdefault(wid, []).append((after_end, value))
+            past.add(wid, before - (wid + 1) * slide + 1 if number else 0, value)
             if closed:
                 missed[wid] = missed.get(wid, 0) + 1
             else:
@@ -193,7 +229,7 @@ def simulate(
         if some and bound is not None:
             for wid in range(bound // slide, after // slide):
                 if wid in received or wid in missed:
-                    reach[wid] = clock - (wid + 1) * slide
+                    past.reach[wid] = clock - (wid + 1) * slide
         bound = after
         if not some:
             continue
@@ -203,13 +239,29 @@ def simulate(
         latest = []
         if first is None:
             first = clock
-        settled = clock - _quantile(late_delays)
-        for wid in sorted(w for w in reach if (w + 1) * slide <= settled):
-            need = _need(members.pop(wid), error, granule)
-            level += 0.005 * ((need > reach.pop(wid)) - (1 - confidence))
-            level = min(0.9995, max(confidence + 0.2 * (1 - confidence), level))
-            needs.append(need)
-            judged = wid
+        whole = -(-(first + width) // slide) - 1
+        # Are delays much shorter than they were, and since when?
+        stretch.keep(clock, max(2 * width, _quantile(late_delays, 0.99)))
+        usual = _quantile(stretch.delays())
+        if (
+            stretch.begun is None
+            or clock - stretch.begun < stretch.length
+            or len(stretch.rows) < stretch_rows
+            or sum(_place(d) > _place(usual) for d in late_delays) < 0.05 * len(late_delays)
+            or usual > 1.5 * _quantile(stretch.delays(half=True))
+        ):
+            calm = None
+        elif calm is None:
+            calm = stretch.begun
+        settled = _quantile(late_delays)
+        if forgotten is None or clock - forgotten >= 2 * settled:
+            past.judge((clock - settled) // slide - 1, whole)
+        if past.rose() or (
+            calm is not None
+            and past.fell(-(-(calm + width) // slide) - 1, (clock - usual) // slide - 1)
+        ):
+            late_delays, forgotten = stretch.delays(), stretch.begun
+            stretch = Stretch(stretch_rows)
         delays = [int(d) for d in adwin.values]
         span = clock - begins[len(begins) - len(delays)]
         rate = len(delays) / span if span > 0 else 0.0
@@ -219,18 +271,133 @@ def simulate(
         spread = math.sqrt(variance) / abs(mean) if mean else math.inf
         needed = needed_coverage(error, confidence, rate * width, spread)
         if number + 1 >= warm_rows and clock - first >= width:
-            if len(needs) >= 40:
-                ranked = sorted(needs[-600:])
-                new = ranked[min(math.ceil((len(ranked) + 1) * level), len(ranked)) - 1]
-            else:
-                new = smallest_slack(delays, width, granule, needed)
+            new, enough = past.slack(whole)
+            if not enough:
+                new = max(new, smallest_slack(delays, width, granule, needed))
         else:
-            new = largest
+            new = min(largest, 4_096 * granule)
         if new != slack:
             out.changes.append((number, new))
         slack = new
     out.bound = bound
     return out
+
+
+class _Past:
+    """What windows needed, and whether that has changed."""
+
+    def __init__(self, confidence: float, error: float, granule: int, overlap: float) -> None:
+        self.confidence, self.error, self.granule, self.overlap = confidence, error, granule, overlap
+        self.members: dict[int, list[tuple[int, float]]] = {}  # how long after its end each row came
+        self.reach: dict[int, int] = {}
+        self.needs: list[tuple[int, int]] = []  # by window
+        self.judged = -(10**18)
+        self.level = confidence + 0.4 * (1 - confidence)
+        self.since: int | None = None
+        self.told = -(10**18)
+        self.signs: list[tuple[int, bool]] = []  # judged windows that tell of a change: whether they missed
+        self.counted: list[int] = []  # how many rows each window had that was judged since the change
+        self.after = 0.0
+        self.start: int | None = None
+
+    def add(self, wid: int, after_end: int, value: float) -> None:
+        """A row of a window."""
+        if wid > self.judged:
+            self.members.setdefault(wid, []).append((after_end, value))
+        elif self.start is not None and wid >= self.start:
+            self.after += 1
+
+    @property
+    def left(self) -> float:
+        """The error without what comes after windows are judged; older windows count less."""
+        fade = 1 - 1 / 600
+        rows = 0.0
+        for n in self.counted:
+            rows = rows * fade + n
+        return self.error - min(self.after / rows, self.error / 2) if rows else self.error
+
+    def judge(self, last: int, whole: int) -> None:
+        """All windows up to ``last`` that are closed."""
+        for wid in sorted(w for w in self.reach if w <= last):
+            mine = self.members.pop(wid)
+            need = _need(mine, self.left, self.granule)
+            reach = self.reach.pop(wid)
+            self.judged = wid
+            if wid < whole or (self.since is not None and wid <= self.since):
+                continue
+            self.needs.append((wid, need))
+            self.start = wid if self.start is None else self.start
+            self.counted.append(len(mine))
+            self.after *= 1 - 1 / 600
+            if wid > self.told:
+                self.level += 0.005 * ((need > reach) - (1 - self.confidence))
+                least = self.confidence + 0.2 * (1 - self.confidence)
+                self.level = min(0.9995, max(least, self.level))
+                self.signs.append((wid, need > reach))
+        if len(self.needs) >= 600:
+            self.needs, self.since = self.needs[-600:], None
+
+    def rose(self) -> bool:
+        """Whether some stretch of windows up to now has misses that only a change explains."""
+        signs = list(self.signs)
+        for wid in sorted(w for w in self.reach if w > self.told):
+            late = [(a, v) for a, v in self.members[wid] if self._bin(a) > self.reach[wid]]
+            total = sum(v for _, v in self.members[wid])
+            signs.append((wid, sum(v for _, v in late) > (self.left + 1e-12) * total))
+        seldom = 1 - self.confidence
+        often = (1 + seldom) / 2
+        weight = max(1.0, (4 + self.overlap) / 5)
+        evidence, began = 0.0, 0
+        for i, (wid, missed) in enumerate(signs):
+            if evidence == 0:
+                began = wid
+            ratio = often / seldom if missed else (1 - often) / (1 - seldom)
+            evidence = max(0.0, evidence + math.log(ratio) / weight)
+            if evidence >= 11.5 and i >= len(self.signs) - 1:
+                self._forget(began - 1)
+                return True
+        return False
+
+    def fell(self, first: int, last: int) -> bool:
+        """Whether all windows from ``first`` on needed much less."""
+        if not self.needs:
+            return False
+        judged = [n for w, n in self.needs if w >= first]
+        mine = [w for w in self.members if first <= w <= last]
+        if len(judged) + len(mine) < 8:
+            return False
+        needs = [*judged, *(_need(self.members[w], self.left, self.granule) for w in mine)]
+        if max(needs) >= self._quantile() / 2:
+            return False
+        every = sorted([*(w for w, _ in self.needs if w >= first), *mine])
+        self._forget(every[len(every) - max(8, len(every) // 2)] - 1)
+        return True
+
+    def _forget(self, since: int) -> None:
+        self.since = since
+        self.told = max(self.reach, default=self.judged)
+        self.needs = [(w, n) for w, n in self.needs if w > since]
+        self.level = self.confidence + 0.4 * (1 - self.confidence)
+        self.signs, self.counted, self.after, self.start = [], [], 0.0, None
+
+    def _bin(self, after: int) -> int:
+        return math.ceil(after / self.granule) * self.granule
+
+    def _quantile(self) -> int:
+        ranked = sorted(n for _, n in self.needs)
+        return ranked[min(math.ceil((len(ranked) + 1) * self.level), len(ranked)) - 1]
+
+    def slack(self, whole: int) -> tuple[int, bool]:
+        """The next slack, and whether it is more than a lower bound."""
+        apart = (len(self.needs) + 1) / self.overlap
+        enough = self.since is not None or len(self.needs) >= 40
+        if enough and (self.since is None or apart * (1 - self.level) >= 2):
+            return self._quantile(), True
+        after = whole - 1 if self.since is None else self.since
+        open_ = [_need(m, self.left, self.granule) for w, m in self.members.items() if w > after]
+        largest = max([*open_, *(n for _, n in self.needs)], default=0)
+        margin = 1 + max(0.1, 0.2 * (1 - apart / 30))
+        return math.ceil(largest * margin / self.granule) * self.granule, enough
 
 
 def _need(rows: list[tuple[int, float]], error: float, granule: int) -> int:
@@ -242,11 +409,16 @@ def _need(rows: list[tuple[int, float]], error: float, granule: int) -> int:
     return slack
 
 
+_BASE = math.log((1 + 0.01) / (1 - 0.01))
+
+
+def _place(delay: int) -> int:
+    return math.ceil(math.log(delay) / _BASE) if delay else -1
+
+
 def _quantile(delays: list[int], q: float = 0.999) -> int:
     """A quantile of late rows' delays, to one per cent, as a logarithmic histogram gives it."""
     if not delays:
         return 0
-    base = math.log((1 + 0.01) / (1 - 0.01))
-    places = sorted(math.ceil(math.log(d) / base) for d in delays)
-    at = places[math.floor(q * (len(places) - 1))]
-    return math.ceil(2 * math.exp(base * at) / (1 + math.exp(base)))
+    at = sorted(map(_place, delays))[math.floor(q * (len(delays) - 1))]
+    return math.ceil(2 * math.exp(_BASE * at) / (1 + math.exp(_BASE)))
