@@ -157,6 +157,21 @@ def test_recall_is_kept_with_less_waiting_than_for_the_largest_delay(engine: Mak
     assert all(k["needed"] is None or k["needed"] >= 0.95 for k in known)
 
 
+@pytest.mark.spec("QD-E12")
+def test_the_controller_goes_by_the_recall_that_it_measures(engine: Make) -> None:
+    """From two targets on one stream follow two recalls, each near its own, though nothing else differs."""
+    data = batches(4, 28, rough=6.0)
+    true = true_pairs(data)
+    mean, waited = {}, {}
+    for asked in (0.85, 0.97):
+        policy = Quality(recall=asked, over=PERIOD, granularity=2, method="pd")
+        made = run(engine, joined(policy), data, groups=1)
+        mean[asked] = recall(made, true)[3:].mean()
+        waited[asked] = np.mean([s for s in slacks(made)[12:-1] if s is not None])
+    assert mean[0.97] > 0.93 and 0.78 < mean[0.85] < 0.92
+    assert waited[0.97] > 2 * waited[0.85]
+
+
 @pytest.mark.parametrize(
     ("policy", "options"),
     [

@@ -38,9 +38,9 @@ ALIKE = 5.0
 """Where more windows than this share a row, each tells that much less: one burst of late rows spoils all of them."""
 CONVINCING = 8
 """Windows that must have needed less before slack is lowered at once."""
-MARGIN, LEAST_MARGIN = 0.2, 0.1
-ABOVE = 2
-"""Windows that share no row and lie above a quantile of needs, with which it is believed after a change."""
+MARGIN, LEAST_MARGIN = 0.2, 0.05
+ABOVE = 1
+"""Windows (that share no row) above a quantile of needs, with which it is believed after a change."""
 ENOUGH = 30
 """Right after a change slack is above the largest need by this share, which shrinks with windows; so many of them share no row."""
 PAIRS = 1 << 22

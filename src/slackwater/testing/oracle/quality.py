@@ -391,12 +391,12 @@ class _Past:
         """The next slack, and whether it is more than a lower bound."""
         apart = (len(self.needs) + 1) / self.overlap
         enough = self.since is not None or len(self.needs) >= 40
-        if enough and (self.since is None or apart * (1 - self.level) >= 2):
+        if enough and (self.since is None or apart * (1 - self.level) >= 1):
             return self._quantile(), True
         after = whole - 1 if self.since is None else self.since
         open_ = [_need(m, self.left, self.granule) for w, m in self.members.items() if w > after]
         largest = max([*open_, *(n for _, n in self.needs)], default=0)
-        margin = 1 + max(0.1, 0.2 * (1 - apart / 30))
+        margin = 1 + max(0.05, 0.2 * (1 - apart / 30))
         return math.ceil(largest * margin / self.granule) * self.granule, enough
 
 
