@@ -17,14 +17,14 @@ from slackwater.semantics.quality.adapt import Adaptation
 from slackwater.semantics.quality.delays import (
     delays,
 )
+from slackwater.semantics.quality.late_sums import LateSums
+from slackwater.semantics.quality.late_sums import merged as merged_late
 from slackwater.semantics.quality.needs import (
-    LateSums,
     Needs,
     first_level,
     least_level,
     needed_slack,
 )
-from slackwater.semantics.quality.needs import merged as merged_late
 from slackwater.semantics.quality.strict import Feed, judge
 from slackwater.semantics.quality.target import Consumer, Target
 from slackwater.semantics.quality.threshold import (

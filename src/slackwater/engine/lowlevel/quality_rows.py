@@ -20,9 +20,9 @@ from slackwater.model.node import Source
 from slackwater.semantics.lateness import Verdicts
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.gathered import MAX_GROUPS, Gathered, GatheredRows
+from slackwater.semantics.quality.late_sums import LateSums
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
-from slackwater.semantics.quality.needs import LateSums
 from slackwater.semantics.quality.statistics import Bag, StreamStatistics, merged_bags
 from slackwater.semantics.quality.strict import Feed
 from slackwater.semantics.settings import BoundRule

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slackwater.semantics.quality.late_sums import LateSums
+from slackwater.semantics.quality.late_sums import merged as merged_late
 from slackwater.semantics.quality.measure import Tally
 from slackwater.semantics.quality.measure import merged as merged_tallies
 from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.moments import added as added_moments
-from slackwater.semantics.quality.needs import LateSums
-from slackwater.semantics.quality.needs import merged as merged_late
 from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.quality.statistics import Bag, merged_bags
 

@@ -30,9 +30,10 @@ _ROOM = 1 << 10
 class RecentDelays:
     """Late rows with times in the last ``stretch`` of time: by block of ``length`` ticks of their times, and by bin of delay.
 
-    Rows with times from ``begun`` on are known.
+    Rows with times from ``begun`` on are known. The stretch is ``times`` as long as asked for, so that it holds enough rows.
     """
 
+    times: int = 1
     stretch: int = 0
     length: int = 1
     begun: int | None = None
@@ -58,17 +59,23 @@ class RecentDelays:
         if self.begun is None:
             self.stretch, self.length, self.begun = span, max(1, span // PIECES), newest
             return
-        self.stretch = max(self.stretch, span)
+        half = (newest - self.times * span // 2) // self.length
+        if self.times > 1 and self._from(half) >= 2 * ROWS:
+            self.times //= 2
+        self.stretch = self.times * span
         first = (newest - self.stretch) // self.length
         if first * self.length > self.begun:
-            if sum(sum(b.values()) for k, b in self.blocks.items() if k >= first) < ROWS:
-                self.stretch *= 2
+            if self._from(first) < ROWS:
+                self.times, self.stretch = 2 * self.times, 2 * self.stretch
             else:
                 self.begun = first * self.length
                 for old in [k for k in self.blocks if k < first]:
                     del self.blocks[old]
         while 2 * PIECES * self.length <= self.stretch:
             self._double()
+
+    def _from(self, block: int) -> int:
+        return sum(sum(b.values()) for k, b in self.blocks.items() if k >= block)
 
     @property
     def rows(self) -> int:
@@ -105,10 +112,9 @@ class RecentDelays:
     def to_json(self) -> list[Any]:
         """Plain lists."""
         blocks = [[k, [list(p) for p in sorted(b.items())]] for k, b in sorted(self.blocks.items())]
-        return [self.stretch, self.length, self.begun, blocks]
+        return [self.times, self.stretch, self.length, self.begun, blocks]
 
     @classmethod
     def from_json(cls, json: list[Any]) -> RecentDelays:
         """The inverse of `to_json`."""
-        return cls(*json[:3], {k: dict(b) for k, b in json[3]})
-
+        return cls(*json[:4], {k: dict(b) for k, b in json[4]})

@@ -15,9 +15,9 @@ import numpy as np
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.adapt import PASSED, SEEN, Adaptation
 from slackwater.semantics.quality.delays import Floats, Ints
+from slackwater.semantics.quality.late_sums import LateSums
 from slackwater.semantics.quality.measure import tally
 from slackwater.semantics.quality.moments import Moments
-from slackwater.semantics.quality.needs import LateSums
 from slackwater.semantics.window_ids import closed_by
 
 STEP = 10

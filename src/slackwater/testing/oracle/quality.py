@@ -137,6 +137,7 @@ class Stretch:
     enough: int
     rows: list[tuple[int, int]] = field(default_factory=list)
     begun: int | None = None
+    times: int = 1
     length: int = 0
     block: int = 1
 
@@ -150,10 +151,14 @@ class Stretch:
         if self.begun is None:
             self.begun, self.length, self.block = clock, span, max(1, span // 8)
             return
-        self.length = max(self.length, span)
+        half = (clock - self.times * span // 2) // self.block * self.block
+        if self.times > 1 and len([t for t, _ in self.rows if t >= half]) >= 2 * self.enough:
+            self.times //= 2
+        self.length = self.times * span
         first = (clock - self.length) // self.block * self.block
         if first > self.begun:
             if len([t for t, _ in self.rows if t >= first]) < self.enough:
+                self.times *= 2
                 self.length *= 2
             else:
                 self.begun = first
@@ -287,16 +292,27 @@ class _Past:
     """What windows needed, and whether that has changed."""
 
     def __init__(self, confidence: float, error: float, granule: int, overlap: float) -> None:
-        self.confidence, self.error, self.granule, self.overlap = confidence, error, granule, overlap
-        self.members: dict[int, list[tuple[int, float]]] = {}  # how long after its end each row came
+        self.confidence, self.error, self.granule, self.overlap = (
+            confidence,
+            error,
+            granule,
+            overlap,
+        )
+        self.members: dict[
+            int, list[tuple[int, float]]
+        ] = {}  # how long after its end each row came
         self.reach: dict[int, int] = {}
         self.needs: list[tuple[int, int]] = []  # by window
         self.judged = -(10**18)
         self.level = confidence + 0.4 * (1 - confidence)
         self.since: int | None = None
         self.told = -(10**18)
-        self.signs: list[tuple[int, bool]] = []  # judged windows that tell of a change: whether they missed
-        self.counted: list[int] = []  # how many rows each window had that was judged since the change
+        self.signs: list[
+            tuple[int, bool]
+        ] = []  # judged windows that tell of a change: whether they missed
+        self.counted: list[
+            int
+        ] = []  # how many rows each window had that was judged since the change
         self.after = 0.0
         self.start: int | None = None
 
