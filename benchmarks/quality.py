@@ -1,6 +1,6 @@
-"""Quality targets: sums under error targets, then joins under recall targets; both without Spark, in stream time.
+"""Quality targets: sums under error targets, also across changes, other aggregates, then joins under recall targets; without Spark, in stream time.
 
-``--cases aggregates`` or ``joins`` runs one of them. ``--spark`` measures latency by the clock on Spark instead, ``--cost`` what gathering the statistics costs; both join the
+``--cases aggregates``, ``changes``, ``kinds`` or ``joins`` runs one of them. ``--spark`` measures latency by the clock on Spark instead, ``--cost`` what gathering the statistics costs; both join the
 figures that are there. All of it becomes docs/quality-experiments.md.
 """
 
@@ -12,13 +12,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import quality_aggregates, quality_joins, quality_page, quality_spark
+from benchmarks import (
+    quality_aggregates,
+    quality_changes,
+    quality_joins,
+    quality_kinds,
+    quality_page,
+    quality_spark,
+)
 from benchmarks.quality_data import GENERATORS as AGGREGATES
 from benchmarks.quality_join_data import GENERATORS as JOINS
 from benchmarks.record import RESULTS, commit, file_name, folder, heading, store, written
 
 SEED = 1
 """No constant was chosen on it."""
+CHANGE_SEEDS = (61, 62)
+"""The same for changes."""
 NAME = "quality"
 PAGE = "quality-experiments"
 
@@ -35,7 +44,18 @@ def joins(*, quick: bool) -> dict[str, Any]:
     return quality_joins.measured(tuple(JOINS), SEED, quick=quick)
 
 
-PARTS = {"aggregates": aggregates, "joins": joins}
+def changes(*, quick: bool) -> dict[str, Any]:
+    """Sums across changes of delays."""
+    slides = (2.0,) if quick else quality_changes.SLIDES
+    return quality_changes.everything((SEED,) if quick else CHANGE_SEEDS, slides)
+
+
+def kinds(*, quick: bool) -> dict[str, Any]:
+    """Averages, quantiles and groups."""
+    return quality_kinds.measured(SEED, quick=quick)
+
+
+PARTS = {"aggregates": aggregates, "changes": changes, "kinds": kinds, "joins": joins}
 
 
 def known(*, quick: bool) -> dict[str, Any]:

@@ -20,14 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality_aggregates import WANTED
-from benchmarks.quality_data import Rows
-from benchmarks.quality_fixed import TRAINING
+from benchmarks.quality_data import GENERATORS, Rows
+from benchmarks.quality_fixed import TRAINING, needs
 from benchmarks.quality_join_data import SECOND, Floats, Ints
 from benchmarks.record import say
 from benchmarks.tables import Table, plain
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.adapt import Adaptation
+from slackwater.semantics.quality.adwin import CONFIDENCE, LEAST, Adwin
+from slackwater.semantics.quality.delays import delays
 from slackwater.semantics.quality.strict import Feed, judge
 from slackwater.semantics.quality.target import Consumer, Target
 from slackwater.semantics.quality.threshold import Asked
@@ -50,6 +52,7 @@ WORSE, LONGER = 0.02, 1.3
 """How far the worst span may be below that of hindsight, and how many times as long results may wait."""
 
 At = Literal["event", "arrival"]
+AT: tuple[At, ...] = ("event", "arrival")
 Regimes = tuple[tuple[int, float], ...]
 """From which second on delays are how many times as long."""
 
@@ -229,39 +232,102 @@ def worse_by_regime(run: dict[str, Any]) -> bool:
 
 
 def table(runs: Sequence[dict[str, Any]]) -> Table:
-    """A row per change, slide and kind of stream."""
+    """A row per change, slide and kind of stream, over its seeds."""
     head = (
-        "change",
-        "drawn at",
-        "slide",
-        "seeds",
-        "Phi",
-        "high end, least",
-        "regime",
-        "worst span",
-        "hindsight's",
-        "latency",
+        "change", "drawn at", "slide", "runs", "Phi", "all windows", "interval's high end", "worst span less hindsight's", "latency over hindsight's",
         "goals",
-    )
+    )  # fmt: skip
     rows = []
     for key in dict.fromkeys((r["change"], r["at"], r["slide"]) for r in runs):
         mine = [r for r in runs if (r["change"], r["at"], r["slide"]) == key]
         bad = [m for r in mine for m in r["missed"]]
-        for i, part in enumerate(mine[0]["regimes"]):
-            each = [r["regimes"][i] for r in mine]
-            rows.append(
-                [
-                    *key[:2], f"{key[2]:g} s", len(mine),
-                    " ".join(f"{r['kept']:.3f}" for r in mine) if not i else "",
-                    f"{min(r['high'] for r in mine):.3f}" if not i else "",
-                    f"x{part['factor']:g}",
-                    " ".join(f"{p['worst']:.3f}" for p in each),
-                    " ".join(f"{p['hindsight_worst']:.3f}" for p in each),
-                    " ".join(f"{p['latency'] / p['hindsight_latency']:.2f}" for p in each),
-                    "" if i else f"{sum(bool(r['missed']) for r in mine)} missed: {'; '.join(bad)}" if bad else "met",
-                ]
-            )  # fmt: skip
+        rows.append(
+            [
+                *key[:2],
+                f"{key[2]:g} s",
+                len(mine),
+                _range([r["kept"] for r in mine]),
+                _range([r["all_kept"] for r in mine]),
+                f"{min(r['high'] for r in mine):.3f}",
+                f"{min(_margin(r) for r in mine):+.3f}",
+                _range([q for r in mine for q in _latencies(r)], 2),
+                "; ".join(bad) or "met",
+            ]
+        )
     return head, rows
+
+
+def _range(values: Sequence[float], digits: int = 3) -> str:
+    low, high = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _margin(run: dict[str, Any]) -> float:
+    worst = [min(float(p[k]) for p in run["regimes"]) for k in ("worst", "hindsight_worst")]
+    return worst[0] - worst[1]
+
+
+def _latencies(run: dict[str, Any]) -> list[float]:
+    return [p["latency"] / p["hindsight_latency"] for p in run["regimes"]]
+
+
+def detectors(seed: int) -> dict[str, dict[str, float]]:
+    """How soon ADWIN tells the change by delays or by needs, and how often it cuts by delays before there is one."""
+    out = {}
+    for name in ("x5", "x20"):
+        data = stream(seed, CHANGES[name], "event")
+        seen = delays(data.times)
+        window, early, first = Adwin(10_000), 0, float("nan")
+        for at in range(0, RATE * 660, 32):
+            before = window.cuts
+            window.add(seen.delays[at : at + 32], seen.clocks[at : at + 32])
+            if window.cuts > before and seen.clocks[at] < 600 * SECOND:
+                early += 1
+            elif window.cuts > before and np.isnan(first):
+                first = float(seen.clocks[at]) / SECOND - 600
+        ends, (need,) = needs(data, RANGE * SECOND, 2 * SECOND, (ERROR,))
+        old, new = need[ends <= 600 * SECOND], need[ends > (600 + RANGE) * SECOND]
+        out[name] = {"cuts": early, "seconds": first, "windows": _windows_to_cut(old, new)}
+    return out
+
+
+def cuts(seed: int) -> dict[str, int]:
+    """How often ADWIN cuts by delays in streams whose disorder does not change, but comes in bursts or not."""
+    out = {}
+    for name in ("game1", "game2", "x3", "x4"):
+        seen = delays(GENERATORS[name](seed, 600).times)
+        window = Adwin(10_000)
+        window.add(seen.delays, seen.clocks)
+        out[name] = window.cuts
+    return out
+
+
+def _windows_to_cut(old: Ints, new: Ints) -> int:
+    """How many needs after a change ADWIN must see to cut there, if it tries after each."""
+    for n in range(LEAST, len(new)):
+        values = np.concatenate([old, new[:n]]) / max(old.max(), new[:n].max())
+        log = np.log(2 * np.log(len(values)) / CONFIDENCE)
+        inverse = 1 / (len(old) - LEAST + 1) + 1 / (n - LEAST + 1)
+        allowed = np.sqrt(2 * inverse * values.var() * log) + 2 / 3 * log * inverse
+        if abs(values[: len(old)].mean() - values[len(old) :].mean()) > allowed:
+            return n
+    return len(new)
+
+
+def everything(seeds: Sequence[int], slides: Sequence[float]) -> dict[str, Any]:
+    """All changes."""
+    runs = []
+    for slide in slides:
+        for at in AT:
+            runs += [measured(s, name, slide, at) for s in seeds for name in CHANGES]
+        say(f"changes: slide of {slide:g} s")
+    print(plain(*table(runs)), flush=True)
+    return {
+        "seeds": list(seeds),
+        "runs": runs,
+        "detectors": detectors(seeds[0]),
+        "cuts": cuts(seeds[0]),
+    }
 
 
 def main() -> None:
@@ -273,7 +339,7 @@ def main() -> None:
     parser.add_argument("--at", default="event,arrival")
     asked = parser.parse_args()
     runs = [
-        measured(int(seed), name, float(slide), at)  # type: ignore[arg-type]
+        measured(int(seed), name, float(slide), at)
         for at in asked.at.split(",")
         for name in asked.changes.split(",")
         for slide in asked.slides.split(",")

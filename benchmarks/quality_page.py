@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.quality_aggregates import WANTED
+from benchmarks.quality_change_page import change_sections, kind_sections
 from benchmarks.quality_join_page import join_sections
 from benchmarks.tables import Section, Table, markdown, whole
 
@@ -215,6 +216,10 @@ def sections(found: dict[str, Any]) -> list[Section]:
             )
         out.append(("The change of regime", PHASES, phases(aggregates)))
         out.append(("Beside the source", BESIDE, beside_source(aggregates)))
+    if changes := found.get("changes"):
+        out += change_sections(changes)
+    if kinds := found.get("kinds"):
+        out += kind_sections(kinds)
     if joins := found.get("joins"):
         out += join_sections(joins)
     if spark := found.get("spark"):

@@ -124,7 +124,9 @@ class Block:
         at, counts = json[3]
         dense = np.zeros(at[-1] + 1 if at else 0, np.int64)
         dense[at] = counts
-        return cls(json[0], json[1], json[2], dense, *json[4:7], dict(json[7]) if json[7:] else {})
+        rows, total, deviation, _, begin, sync, edges, *beyond = json
+        far = dict(beyond[0]) if beyond else {}
+        return cls(rows, total, deviation, dense, begin, sync, edges, far)
 
 
 def binned(

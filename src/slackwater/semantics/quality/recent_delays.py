@@ -117,4 +117,5 @@ class RecentDelays:
     @classmethod
     def from_json(cls, json: list[Any]) -> RecentDelays:
         """The inverse of `to_json`."""
-        return cls(*json[:4], {k: dict(b) for k, b in json[4]})
+        times, stretch, length, begun, blocks = json
+        return cls(times, stretch, length, begun, {k: dict(b) for k, b in blocks})
