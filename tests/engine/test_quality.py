@@ -13,6 +13,7 @@ import pytest
 from slackwater.engine.lowlevel.quality_rows import UsableRows
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
+from slackwater.engine.store import manifest as manifests
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
 from slackwater.model.names import PASS
@@ -21,6 +22,7 @@ from slackwater.model.policy import MaxDelay, Policy, Quality
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.quality.statistics import StreamStatistics
 from slackwater.testing.oracle.quality import simulate
 from tests.engine.in_process import Engine, Make, run_whole
 
@@ -238,6 +240,25 @@ def test_a_row_that_is_ages_late_takes_no_memory_and_a_limit_stays_within_reach(
     made = run(engine, plan, rows, even(1200, 6))
     assert quality(made)[-1]["slack"] == 50
     assert any(r["ts"] == -(10**13) for r in made.rows("late"))
+
+
+def test_600_windows_after_an_extreme_delay_batches_are_judged_as_without_it(engine: Make) -> None:
+    """No limit is given."""
+    window, slacks = TimeWindow(20, 2, 0, "ts"), []
+    for extreme in (False, True):
+        rows = stream(8, 8_000, rate=5.0)
+        if extreme:
+            rows[300] = (*rows[300][:2], -(10**13), 1.0)
+        policy = Quality(error=0.05, granularity=2)
+        made = run(engine, summed(policy, window), rows, even(8_000, 16), groups=1)
+        slacks.append([q["slack"] for q in quality(made)])
+        last = manifests.last(made.checkpoint)
+        assert last is not None
+        (source,) = last.sources.values()
+        adaptation = source.quality["ts"].adaptation
+        assert adaptation is not None
+        assert StreamStatistics.granularity_in(adaptation.statistics) == 2
+    assert slacks[0][13:] == slacks[1][13:] and slacks[0][-1] > 0
 
 
 def test_where_spark_has_done_the_steps_rows_that_it_let_pass_go_along() -> None:

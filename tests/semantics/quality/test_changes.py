@@ -111,6 +111,21 @@ def test_a_state_of_an_earlier_version_goes_on() -> None:
     assert old.slack == pytest.approx(adaptation.slack, rel=0.1)
 
 
+def test_since_when_delays_are_shorter_is_remembered_over_a_restart() -> None:
+    """Windows are judged by it for as long as it takes to be sure."""
+    adaptation = fresh()
+    times = rows(3, 33_000, [800.0] * 10 + [50.0])
+    feed = [Feed(np.ones(len(times), bool), [])]
+    judge(adaptation, times, feed, START)
+    statistics = adaptation.statistics
+    # Nothing else is known yet of the change but when it was.
+    statistics.calm = statistics.newest
+    kept = AdaptationState.from_json(json.loads(json.dumps(adaptation.kept.to_json())))
+    again = Adaptation.resumed(kept, adaptation.target, adaptation.consumers)
+    assert again.statistics.calm == statistics.newest is not None
+    assert again.kept == adaptation.kept
+
+
 def test_the_latest_stretch_holds_rows_by_their_own_times() -> None:
     recent = RecentDelays()
     recent.add(np.array([5]), np.array([3]))

@@ -35,6 +35,8 @@ ALIKE = 5.0
 """Where more windows than this share a row, each tells that much less: one burst of late rows spoils all of them."""
 CONVINCING = 8
 """Windows that must have needed less before slack is lowered at once."""
+FEW = 10
+"""Windows that share no row of which the largest need counts, not a quantile."""
 MARGIN, LEAST_MARGIN = 0.2, 0.05
 ABOVE = 1
 """Windows (that share no row) above a quantile of needs, with which it is believed after a change."""
@@ -266,7 +268,8 @@ class Needs:
         apart = (len(self.done) + 1) / max(1.0, overlap)
         enough = self.since is not None or len(self.done) >= FEWEST
         if enough and (self.since is None or apart * (1 - self.level) >= ABOVE):
-            return self._quantile(self.level), True
+            # Few windows tell little of their largest needs: the fewer, the nearer to the largest.
+            return self._quantile(self.level + (1 - self.level) * min(1.0, FEW / apart)), True
         after = first - 1 if self.since is None else self.since
         pending = [self._so_far(w, asked, most) for w in self.late if w > after]
         largest = max([*self.done, *pending], default=0)

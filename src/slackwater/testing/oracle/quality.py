@@ -383,7 +383,7 @@ class _Past:
         if len(judged) + len(mine) < 8:
             return False
         needs = [*judged, *(_need(self.members[w], self.left, self.granule) for w in mine)]
-        if max(needs) >= self._quantile() / 2:
+        if max(needs) >= self._quantile(self.level) / 2:
             return False
         every = sorted([*(w for w, _ in self.needs if w >= first), *mine])
         self._forget(every[len(every) - max(8, len(every) // 2)] - 1)
@@ -399,16 +399,16 @@ class _Past:
     def _bin(self, after: int) -> int:
         return math.ceil(after / self.granule) * self.granule
 
-    def _quantile(self) -> int:
+    def _quantile(self, level: float) -> int:
         ranked = sorted(n for _, n in self.needs)
-        return ranked[min(math.ceil((len(ranked) + 1) * self.level), len(ranked)) - 1]
+        return ranked[min(math.ceil((len(ranked) + 1) * level), len(ranked)) - 1]
 
     def slack(self, whole: int) -> tuple[int, bool]:
         """The next slack, and whether it is more than a lower bound."""
         apart = (len(self.needs) + 1) / self.overlap
         enough = self.since is not None or len(self.needs) >= 40
         if enough and (self.since is None or apart * (1 - self.level) >= 1):
-            return self._quantile(), True
+            return self._quantile(self.level + (1 - self.level) * min(1.0, 10 / apart)), True
         after = whole - 1 if self.since is None else self.since
         open_ = [_need(m, self.left, self.granule) for w, m in self.members.items() if w > after]
         largest = max([*open_, *(n for _, n in self.needs)], default=0)
