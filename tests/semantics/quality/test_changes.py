@@ -90,12 +90,12 @@ def test_600_windows_after_an_extreme_delay_bins_and_slack_are_what_they_would_b
 
 @pytest.mark.spec("QD-C2")
 def test_a_state_of_an_earlier_version_goes_on() -> None:
-    times = rows(9, 12_000, [60.0, 400.0])
+    times = rows(9, 12_000, [60.0, 60.0, 60.0, 900.0])
     adaptation = fresh()
     feed = [Feed(np.ones(6_000, bool), [])]
     bound = judge(adaptation, times[:6_000], feed, START).bound
     kept = json.loads(json.dumps(adaptation.kept.to_json()))
-    for name in ("since", "recent", "calm"):
+    for name in ("since", "recent", "calm", "seen"):
         del kept["statistics"][name]
     del kept["statistics"]["window"]["base"]
     (state,) = kept["states"].values()
@@ -107,7 +107,7 @@ def test_a_state_of_an_earlier_version_goes_on() -> None:
     assert old.slack == adaptation.slack
     judge(old, times[6_000:], feed, bound)
     judge(adaptation, times[6_000:], feed, bound)
-    assert old.states[0].needs.since == adaptation.states[0].needs.since is not None
+    assert None not in [a.states[0].needs.since for a in (old, adaptation)]
     assert old.slack == pytest.approx(adaptation.slack, rel=0.1)
 
 

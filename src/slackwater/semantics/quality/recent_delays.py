@@ -21,14 +21,14 @@ PIECES = 8
 PER_OCTAVE = 8
 """Bins of delays by factor of two: a delay is known to some nine per cent."""
 ROWS = 2_000
-"""Late rows without which a stretch tells nothing of the latest of a thousand."""
+"""Rows without which a stretch tells nothing of the latest of a thousand."""
 _ROOM = 1 << 10
 """More than there are bins of delay."""
 
 
 @dataclass
 class RecentDelays:
-    """Late rows with times in the last ``stretch`` of time: by block of ``length`` ticks of their times, and by bin of delay.
+    """Rows with times in the last ``stretch`` of time: by block of ``length`` ticks of their times, and by bin of delay.
 
     Rows with times from ``begun`` on are known. The stretch is ``times`` as long as asked for, so that it holds enough rows.
     """
@@ -40,14 +40,16 @@ class RecentDelays:
     blocks: dict[int, dict[int, int]] = field(default_factory=dict)
 
     def add(self, times: Ints, delays: Ints, counts: Ints | None = None) -> None:
-        """Rows with their delays, or with the number of rows that have each."""
+        """Rows with their delays, or with the number of rows that have each; a delay of 0 is none."""
         if self.begun is None:
             return
-        some = (delays > 0) & (times >= self.begun)
+        some = times >= self.begun
         if not some.any():
             return
         blocks = times[some] // self.length
-        places = np.ceil(PER_OCTAVE * np.log2(delays[some])).astype(np.int64)
+        # Place 0 is that of no delay.
+        places = np.ceil(PER_OCTAVE * np.log2(np.maximum(delays[some], 1))).astype(np.int64)
+        places = np.where(delays[some] > 0, places + 1, 0)
         codes, at = np.unique(blocks * _ROOM + places, return_inverse=True)
         weights = None if counts is None else counts[some]
         for code, n in zip(codes.tolist(), np.bincount(at, weights).tolist(), strict=True):
@@ -79,7 +81,7 @@ class RecentDelays:
 
     @property
     def rows(self) -> int:
-        """Late rows that are known."""
+        """Rows that are known, late or not."""
         return sum(sum(b.values()) for b in self.blocks.values())
 
     def whole(self, newest: int) -> bool:
@@ -105,7 +107,8 @@ class RecentDelays:
             for place, n in block.items():
                 by[place] = by.get(place, 0) + n
         out = DelaySketch()
-        delays = [math.floor(2 ** (p / PER_OCTAVE)) for p in sorted(by)]
+        by.pop(0, None)
+        delays = [math.floor(2 ** ((p - 1) / PER_OCTAVE)) for p in sorted(by)]
         out.add_counts(np.array(delays, np.int64), np.array([by[p] for p in sorted(by)], np.int64))
         return out
 

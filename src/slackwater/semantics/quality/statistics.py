@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.semantics.limits import START
+from slackwater.semantics.quality import recent_delays
 from slackwater.semantics.quality.adwin import Adwin, Block, binned
 from slackwater.semantics.quality.delays import (
     Delays,
@@ -153,6 +154,7 @@ class StreamStatistics:
 
     ``window`` is the adaptive window over its delays, ``sketch`` the delays of all late rows with times from ``since`` on
     (None: of all ever), ``recent`` those of the latest stretch. Since ``calm`` delays have been much shorter than before.
+    ``seen`` is how many rows the sketch is about, late or not.
     """
 
     window: Adwin
@@ -163,6 +165,7 @@ class StreamStatistics:
     since: int | None = None
     recent: RecentDelays = field(default_factory=RecentDelays)
     calm: int | None = None
+    seen: int = 0
 
     @classmethod
     def fresh(cls, granularity: int) -> StreamStatistics:
@@ -180,8 +183,9 @@ class StreamStatistics:
         self.window.add(observed.delays, np.concatenate([[first], observed.clocks[:-1]]), sync)
         self.disorder = self.disorder.plus(disorder(observed.delays, self.after_late))
         self.after_late = bool(observed.delays[-1] > 0)
-        late = observed.delays if self.since is None else observed.delays[times >= self.since]
-        self.sketch.add(late)
+        mine = observed.delays if self.since is None else observed.delays[times >= self.since]
+        self.sketch.add(mine)
+        self.seen += len(mine)
         self.recent.add(times, observed.delays)
         self.newest = int(observed.clocks[-1])
         return observed
@@ -223,6 +227,10 @@ class StreamStatistics:
         last = np.array(list(bag.last), np.int64) * bag.granularity
         rows = np.array(list(bag.last.values()), np.int64)
         self.recent.add(self.newest - last, last, rows)
+        # Where in the batch the others are does not matter.
+        now, timely = np.array([self.newest]), np.array([bag.rows - bag.late])
+        self.recent.add(now, np.zeros(1, np.int64), timely)
+        self.seen += bag.rows
         if self.since is None:
             self.sketch.add_counts(behind, counts)
         else:
@@ -233,6 +241,7 @@ class StreamStatistics:
         """Delays have changed: what is known of them is what the latest stretch tells."""
         if self.recent.begun is not None:
             self.sketch, self.since = self.recent.sketch(), self.recent.begun
+            self.seen = self.recent.rows
             self.recent, self.calm = RecentDelays(), None
 
     # ---- what is known ----
@@ -307,7 +316,10 @@ class StreamStatistics:
         if not self.recent.whole(self.newest):
             return None
         wait = self.recent.sketch().quantile(q)
-        if self.sketch.beyond(wait) < SHORTER:
+        before = self.sketch.beyond(wait)
+        # So many rows of the stretch would have come later, were all as before.
+        expected = before * int(self.sketch.counts.sum()) / max(1, self.seen) * self.recent.rows
+        if before < SHORTER or expected < SHORTER * recent_delays.ROWS:
             return None
         # As long as rows of before are among the first of the stretch, it is not known since when.
         return None if wait > EVEN * self.recent.sketch(half=True).quantile(q) else wait
@@ -324,6 +336,7 @@ class StreamStatistics:
             "since": self.since,
             "recent": self.recent.to_json(),
             "calm": self.calm,
+            "seen": self.seen,
         }
 
     @staticmethod
@@ -344,6 +357,7 @@ class StreamStatistics:
             json.get("since"),
             RecentDelays.from_json(json["recent"]) if "recent" in json else RecentDelays(),
             json.get("calm"),
+            json.get("seen", json["disorder"][0]),
         )
 
 

@@ -143,7 +143,7 @@ class Stretch:
 
     def add(self, time: int, delay: int) -> None:
         """One more row."""
-        if self.begun is not None and delay and time >= self.begun:
+        if self.begun is not None and time >= self.begun:
             self.rows.append((time, delay))
 
     def keep(self, clock: int, span: int) -> None:
@@ -168,9 +168,9 @@ class Stretch:
 
     def delays(self, half: bool = False) -> list[int]:
         """All delays, to an eighth of an octave, or those of the second half of the blocks."""
-        blocks = [t // self.block for t, _ in self.rows]
+        blocks = [t // self.block for t, _ in self.rows]  # rows that are not late as well
         middle = (min(blocks) + max(blocks)) / 2 if blocks and half else -math.inf
-        kept = [d for (_, d), b in zip(self.rows, blocks, strict=True) if b >= middle]
+        kept = [d for (_, d), b in zip(self.rows, blocks, strict=True) if b >= middle and d]
         return [math.floor(2 ** (math.ceil(8 * math.log2(d)) / 8)) for d in kept]
 
 
@@ -202,6 +202,7 @@ def simulate(
     missed: dict[int, int] = {}
     late_delays: list[int] = []  # of rows with times from `forgotten` on, once there was a change
     forgotten: int | None = None
+    seen = 0
     stretch = Stretch(stretch_rows)
     calm: int | None = None
     pieces: list[tuple[int, list[float]]] = []
@@ -214,8 +215,10 @@ def simulate(
         largest = max(largest, delay)
         begins.append(before)
         adwin.add(delay, largest)
-        if delay and (forgotten is None or time >= forgotten):
-            late_delays.append(delay)
+        if forgotten is None or time >= forgotten:
+            seen += 1
+            if delay:
+                late_delays.append(delay)
         stretch.add(time, delay)
         latest.append(value)
         wid = time // slide
@@ -248,11 +251,14 @@ def simulate(
         # Are delays much shorter than they were, and since when?
         stretch.keep(clock, max(2 * width, _quantile(late_delays, 0.99)))
         usual = _quantile(stretch.delays())
+        later = sum(_place(d) > _place(usual) for d in late_delays)
         if (
             stretch.begun is None
             or clock - stretch.begun < stretch.length
             or len(stretch.rows) < stretch_rows
-            or sum(_place(d) > _place(usual) for d in late_delays) < 0.05 * len(late_delays)
+            or later < 0.05 * len(late_delays)
+            or not late_delays
+            or later / seen * len(stretch.rows) < 0.05 * stretch_rows
             or usual > 1.5 * _quantile(stretch.delays(half=True))
         ):
             calm = None
@@ -265,7 +271,7 @@ def simulate(
             calm is not None
             and past.fell(-(-(calm + width) // slide) - 1, (clock - usual) // slide - 1)
         ):
-            late_delays, forgotten = stretch.delays(), stretch.begun
+            late_delays, forgotten, seen = stretch.delays(), stretch.begun, len(stretch.rows)
             stretch = Stretch(stretch_rows)
         delays = [int(d) for d in adwin.values]
         span = clock - begins[len(begins) - len(delays)]
