@@ -261,6 +261,30 @@ def test_600_windows_after_an_extreme_delay_batches_are_judged_as_without_it(eng
     assert slacks[0][13:] == slacks[1][13:] and slacks[0][-1] > 0
 
 
+@pytest.mark.spec("QD-C2", "QD-D1", "QD-D2")
+@pytest.mark.parametrize("means", [(5, 60), (60, 5)])
+def test_batches_follow_a_change_of_delays(engine: Make, means: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    made = np.arange(12_000) // 4
+    order = np.argsort(made + rng.exponential(np.repeat(means, 6_000)), kind="stable")
+    rows = [(i, 0, int(made[at]), 1.0 + at % 7) for i, at in enumerate(order.tolist())]
+    plan = summed(Quality(error=0.03, granularity=2), TimeWindow(100, 20, 0, "ts"))
+    ours = run(engine, plan, rows, even(len(rows), 50), groups=1)
+    true: dict[int, float] = {}
+    for _, _, t, v in rows:
+        for wid in range(t // 20, (t + 100) // 20):
+            true[wid] = true.get(wid, 0.0) + v
+    found = {r["wid"]: r["total"] for r in ours.rows("out")}
+    # Three ranges after the change; the end of the stream closes the last windows.
+    late = [w for w in true if 1_800 < 20 * w < 2_700]
+    assert np.mean([abs(found[w] - true[w]) <= 0.03 * true[w] for w in late]) >= 0.95
+    slacks = [q["slack"] for q in quality(ours)]
+    if means[0] < means[1]:
+        assert max(slacks[3:25]) < 20 and min(slacks[32:]) > 120
+    else:
+        assert min(slacks[5:25]) > 120 and slacks[-1] < 20
+
+
 def test_where_spark_has_done_the_steps_rows_that_it_let_pass_go_along() -> None:
     plan = summed(MaxDelay(), TimeWindow(10, 10, 0, "ts"), least=3)
     (path,) = plan.paths_from("s")
