@@ -59,7 +59,46 @@ def change_sections(found: dict[str, Any]) -> list[Section]:
         s20=told["x20"]["seconds"],
         cuts=", ".join(f"{name} {n}" for name, n in found["cuts"].items()),
     )
-    return [("Across changes", f"{about}\n\n{how}", quality_changes.table(runs))]
+    seeds = ", ".join(str(n) for n in found["seeds"])
+    at = f"Commit {found['commit']}, {found['date']}, seeds {seeds}." if "commit" in found else ""
+    return [("Across changes", f"{about}\n\n{how}\n\n{at}", quality_changes.table(runs))]
+
+
+AGAIN = """Cases of the tables above with the rules for changes, beside the figures of before. Commit {commit}, {date}. Of {cases} cases {phi} have Phi within the old interval or above it; latency is {low:+.0%} to
+{high:+.0%}, {mean:+.1%} on the mean."""
+
+
+def again_sections(found: dict[str, Any], before: dict[str, Any]) -> list[Section]:
+    """Published cases, measured again."""
+    old = {(r["data"], r["window"], r["error"]): r for r in before["runs"] if r["way"] == "ours"}
+    rows, more, kept = [], [], 0
+    for r in found["runs"]:
+        was = old[r["data"], r["window"], r["error"]]
+        more.append(r["latency"] / was["latency"] - 1)
+        kept += r["kept"] >= was["low"]
+        rows.append(
+            [
+                r["data"],
+                f"{r['window']:g} s",
+                f"{r['error']:.1%}",
+                f"{was['kept']:.3f}",
+                f"{was['low']:.3f} to {was['high']:.3f}",
+                f"{r['kept']:.3f}",
+                f"{was['latency']:.3f} s",
+                f"{r['latency']:.3f} s",
+            ]
+        )
+    about = AGAIN.format(
+        commit=found["commit"],
+        date=found["date"],
+        cases=len(rows),
+        phi=kept,
+        low=min(more),
+        high=max(more),
+        mean=sum(more) / len(more),
+    )
+    head = ("data", "window", "error", "Phi before", "interval", "now", "latency before", "now")
+    return [("Sums, measured again", about, (head, rows))]
 
 
 def _misses(run: dict[str, Any], what: str) -> bool:
@@ -73,4 +112,6 @@ def _of(runs: list[dict[str, Any]], what: str) -> int:
 def kind_sections(found: dict[str, Any]) -> list[Section]:
     """Averages, quantiles, groups."""
     about = KINDS.format(most=quality_kinds.MOST)
+    if "commit" in found:
+        about = f"{about} Commit {found['commit']}, {found['date']}."
     return [("Averages, quantiles and groups", about, quality_kinds.table(found["runs"]))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.quality_aggregates import WANTED
-from benchmarks.quality_change_page import change_sections, kind_sections
+from benchmarks.quality_change_page import again_sections, change_sections, kind_sections
 from benchmarks.quality_join_page import join_sections
 from benchmarks.tables import Section, Table, markdown, whole
 
@@ -216,6 +216,8 @@ def sections(found: dict[str, Any]) -> list[Section]:
             )
         out.append(("The change of regime", PHASES, phases(aggregates)))
         out.append(("Beside the source", BESIDE, beside_source(aggregates)))
+    if aggregates and (again := found.get("again")):
+        out += again_sections(again, aggregates)
     if changes := found.get("changes"):
         out += change_sections(changes)
     if kinds := found.get("kinds"):

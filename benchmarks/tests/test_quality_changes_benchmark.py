@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import quality_changes, quality_kinds
-from benchmarks.quality_change_page import change_sections, kind_sections
+from benchmarks.quality_change_page import again_sections, change_sections, kind_sections
 from benchmarks.quality_changes import SECOND, Windows, interval, missed, regime_of, stream, worst
 from benchmarks.quality_data import GENERATORS
-from slackwater.semantics.limits import START
 
 
 @pytest.fixture
@@ -82,7 +81,18 @@ def test_the_page_says_how_many_runs_meet_the_goals() -> None:
     }  # fmt: skip
     bad = {**run, "missed": ["worst span 0.9, hindsight's 0.95"], "slide": 10.0}
     told = {"cuts": 0, "seconds": 3.0, "windows": 15}
-    found = {"runs": [run, bad], "detectors": {"x5": told, "x20": told}, "cuts": {"game1": 9}}
+    found = {
+        "runs": [run, bad],
+        "seeds": [1],
+        "detectors": {"x5": told, "x20": told},
+        "cuts": {"game1": 9},
+    }
     ((_, about, (head, rows)),) = change_sections(found)
     assert "Of 2 runs 1 meet all goals" in about and len(rows) == 2 and len(rows[0]) == len(head)
-    assert rows[0][-1] == "met" and START < 0
+    assert rows[0][-1] == "met"
+    line = {
+        "data": "x3", "window": 1.0, "error": 0.01, "kept": 0.96, "low": 0.94, "high": 0.97, "latency": 2.0, "way": "ours",
+    }  # fmt: skip
+    again = {"runs": [{**line, "latency": 3.0}], "commit": "c", "date": "d"}
+    ((_, about, (_, rows)),) = again_sections(again, {"runs": [line]})
+    assert "Of 1 cases 1 have Phi" in about and "+50%" in about and len(rows) == 1
