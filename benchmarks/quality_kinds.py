@@ -141,7 +141,7 @@ def table(lines: list[dict[str, Any]]) -> Table:
 def measured(seed: int, *, quick: bool) -> dict[str, Any]:
     """All runs."""
     lines = []
-    for name in ("x3",) if quick else ("x3", "x4", "game2"):
+    for name in ("x3",) if quick else ("x3", "x4"):
         lines += list(results(name, GENERATORS[name](seed, 240 if quick else 600)))
     say("averages, quantiles and groups")
     print(plain(*table(lines)), flush=True)
