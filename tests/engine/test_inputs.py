@@ -11,7 +11,9 @@ from slackwater.model.schema import Field
 
 
 def made(*types: str) -> Any:
-    return SimpleNamespace(fields=tuple(Field(f"c{i}", t) for i, t in enumerate(types)))
+    return SimpleNamespace(
+        fields=tuple(Field(f"c{i}", t) for i, t in enumerate(types)), narrows=False
+    )
 
 
 def test_columns_of_one_type_share_their_place_and_of_an_input_none_do() -> None:

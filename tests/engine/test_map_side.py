@@ -130,7 +130,7 @@ def columns_of(spark: Spark, node: Aggregate, root: str = "checkpoint") -> dict[
     batch: Any = SimpleNamespace(
         plan=plan, root=root, now=None, bound=lambda n, c: bound[n][c], bounds=bound
     )
-    inputs: Any = [SimpleNamespace(fields=plan.sources[0].schema)]
+    inputs: Any = [SimpleNamespace(fields=plan.sources[0].schema, narrows=True)]
     found = partial_frame(spark, batch, inputs, fused)  # type: ignore[arg-type]
     assert found is not None
     return dict(found[1])

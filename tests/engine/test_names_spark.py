@@ -17,7 +17,7 @@ from slackwater.engine.analysis.analyse import Analyser, struct_of
 from slackwater.engine.driver.job import run_job
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.passes import Shown, passed
-from slackwater.engine.lowlevel.inputs import FrameInput, places
+from slackwater.engine.lowlevel.inputs import FrameInput, places, row_fields
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -70,7 +70,7 @@ class RowEngine(Engine):
         self.batches.append({0: ["rows"]})
         from pyspark.sql import functions as F
 
-        held = zip(given.fields, places(plan, inputs)[0], strict=True)
+        held = zip(row_fields(plan, inputs, 0), places(plan, inputs)[0], strict=True)
         columns = [F.col(_quoted(f.name)).alias(place) for f, place in held]
         loop.run(frame.select(F.lit(0).alias(SOURCE), *columns), 0)
         self.checkpoint.release()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from slackwater.engine.plan.columns import narrowed
 from slackwater.engine.plan.placing import placed
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.reading import Readable, chosen
@@ -77,6 +78,10 @@ def _with_shared_state(plan: Plan, start: Started) -> Plan:
     return share(plan, start.stores, start.last, wanted=start.sharing)
 
 
+def _narrowed(plan: Plan, _: Shown) -> Plan:
+    return narrowed(plan)
+
+
 def _with_readings(plan: Plan, shown: Shown) -> Plan:
     return chosen(plan, shown.inputs)
 
@@ -89,6 +94,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("check that a wanted quality can be kept", Written, _checked),
     Pass("choose window plans", Started, _with_window_plans),
     Pass("let operators share state", Started, _with_shared_state),
+    # Operators that share state are known by the paths that the user wrote, so those are cut down afterwards.
+    Pass("leave out columns that nobody reads", Shown, _narrowed),
     # Sharing and window plans change which paths there are, and what can be reduced on them.
     Pass("choose how inputs are read", Shown, _with_readings),
     Pass("say where rows wait", Begun, _with_places),

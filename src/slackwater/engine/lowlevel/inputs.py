@@ -1,8 +1,8 @@
 """The inputs of a query as one streaming DataFrame, and a batch of it as low-level tasks.
 
 Every input is tagged with its index (`SOURCE`) and its columns are renamed ``__sw_c<type>_<i>``, so that inputs of
-different shapes unite null-padded and Spark reads each once; columns of one type share their place, since every column
-costs each row something on its way to Python. A heartbeat, one row per trigger, is always the last: a query
+different shapes unite null-padded and Spark reads each once; columns of one type share their place, and a column that
+nobody reads has none, since every column costs each row something on its way to Python. A heartbeat, one row per trigger, is always the last: a query
 that waits for time to pass must run without new rows, and a source cannot be added later.
 """
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slackwater.engine.analysis.analyse import fields_of, struct_of
 from slackwater.engine.lowlevel.tasks import RowInput
 from slackwater.engine.parquet.folders import Folders, data_files
+from slackwater.engine.plan.columns import carried
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.reading import (
     FusedScan,
@@ -48,10 +50,17 @@ class FrameInput:
 
     by_rows: ClassVar[str] = "Spark alone reads a DataFrame"
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """Its columns."""
         return fields_of(self.frame.schema)
+
+    @cached_property
+    def narrows(self) -> bool:
+        """Whether Spark may leave out columns that nobody reads."""
+        return not hasattr(self.frame, "_jdf") or _is_stateless(
+            self.frame._jdf.queryExecution().analyzed()
+        )
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class SplitInput:
     options: dict[str, str] = field(default_factory=dict)
     replay: bool = False
     by_rows: str = ""
+
+    narrows: ClassVar[bool] = True
 
     @property
     def recursive(self) -> bool:
@@ -92,6 +103,27 @@ class SplitInput:
 
 Input = FrameInput | SplitInput
 
+_STATELESS = {
+    "Project", "Filter", "TypedFilter", "SubqueryAlias", "View", "Union", "EventTimeWatermark", "Generate",
+    "MapPartitions", "MapElements", "SerializeFromObject", "DeserializeToObject", "MapInPandas", "MapInArrow",
+    "PythonMapInArrow", "Repartition", "RepartitionByExpression", "UnresolvedHint", "ResolvedHint",
+}  # fmt: skip
+
+
+def _is_stateless(plan: Any) -> bool:
+    """Whether nothing in the user's own plan keeps rows from batch to batch.
+
+    What Spark keeps has the columns that are read above it, so that a checkpoint would not open once others are.
+    """
+    children = plan.children()
+    below = [children.apply(i) for i in range(children.size())]
+    if not below:
+        return True
+    known = str(plan.getClass().getSimpleName()) in _STATELESS
+    # A join holds rows of a stream only if both of its sides are streams.
+    one_stream = sum(bool(b.isStreaming()) for b in below) == 1 and plan.nodeName() == "Join"
+    return (known or one_stream) and all(map(_is_stateless, below))
+
 
 def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Folders]:
     """The files of a batch of a split source that hold rows, each with the columns that its folders give."""
@@ -99,16 +131,22 @@ def source_files(item: Input, files: Sequence[str], zone: str) -> dict[str, Fold
     return data_files(item.path, files, item.fields, zone, recursive=item.recursive)
 
 
+def row_fields(plan: Plan, inputs: Sequence[Input], index: int) -> tuple[Field, ...]:
+    """The columns that the rows of an input bring along."""
+    item = inputs[index]
+    return carried(plan, index, item.fields) if item.narrows else item.fields
+
+
 def places(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, ...]]:
-    """For each input of rows, the column of the united DataFrame that holds each of its columns."""
+    """For each input of rows, the column of the united DataFrame that holds each of its `row_fields`."""
     types: dict[str, int] = {}
     by_input = {}
-    for index, (item, reading) in enumerate(zip(inputs, plan.readings, strict=True)):
+    for index, reading in enumerate(plan.readings):
         if reading.by_columns:
             continue
         taken: Counter[int] = Counter()
         names = []
-        for one in item.fields:
+        for one in row_fields(plan, inputs, index):
             kind = types.setdefault(one.type, len(types))
             names.append(ours(f"_c{kind}_{taken[kind]}"))
             taken[kind] += 1
@@ -130,7 +168,7 @@ def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFram
         frame = item.rows_frame() if isinstance(item, SplitInput) else item.frame
         columns = [
             F.col(quoted(f.name)).alias(place)
-            for f, place in zip(item.fields, held[index], strict=True)
+            for f, place in zip(row_fields(plan, inputs, index), held[index], strict=True)
         ]
         parts.append(frame.select(F.lit(index).alias(SOURCE), *columns))
     beat = (
@@ -159,7 +197,7 @@ def row_frame(
     # In the order of the DataFrame, each once: inputs share places.
     wanted = [c for c in batch.columns if c == SOURCE or any(c in used for used in held.values())]
     for index, columns in held.items():
-        names = [f.name for f in inputs[index].fields]
+        names = [f.name for f in row_fields(plan, inputs, index)]
         done = []
         for path in _evaluated(plan, index):
             column = ours(f"_p{path.id}")

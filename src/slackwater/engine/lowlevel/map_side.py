@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.lowlevel.fused import Dialect, Fused, query
-from slackwater.engine.lowlevel.inputs import Input, places
+from slackwater.engine.lowlevel.inputs import Input, places, row_fields
 from slackwater.engine.paths.batch import Batch
 from slackwater.model.names import SOURCE, ours, sub_query
 from slackwater.model.spark_sql import quoted
@@ -51,7 +51,8 @@ def partial_frame(
     index = fused.source.input
     view = ours(f"_batch_{abs(hash(batch.root)) % 10**9}")
     frame.createOrReplaceTempView(view)
-    held = zip(inputs[index].fields, places(batch.plan, inputs)[index], strict=True)
+    fields = row_fields(batch.plan, inputs, index)
+    held = zip(fields, places(batch.plan, inputs)[index], strict=True)
     names = [f"`{place}` AS {quoted(f.name)}" for f, place in held]
     base = f"SELECT {SOURCE}, {', '.join(names)} FROM {view} WHERE {SOURCE} = {index}"
     groups, items, relation = query(batch, fused, base, Dialect(False, index))
@@ -63,7 +64,7 @@ def partial_frame(
         return None
     child = exchange.child()
     # With the types: another query may come to the same folder in one process.
-    key = (batch.root, tuple(inputs[index].fields), fused.path.steps, *groups, *items)
+    key = (batch.root, fields, fused.path.steps, *groups, *items)
     shape = _shapes.get(key)
     if shape is None:
         made = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)

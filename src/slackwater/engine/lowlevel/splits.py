@@ -17,6 +17,7 @@ import pyarrow as pa
 from slackwater.engine.parquet.columns import FileColumns, read_metadata
 from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
 from slackwater.engine.parquet.folders import Folders
+from slackwater.engine.plan.columns import carried
 from slackwater.engine.store.exact_paths import engine_paths
 from slackwater.kernels.column_engine import connect, plain, sql_to_arrow
 from slackwater.model.names import sub_query
@@ -107,7 +108,7 @@ def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Ta
     from slackwater.engine.lowlevel.time_ranges import time_ranges
 
     memory = task.batch.settings.memory
-    with scanned(task.source.schema, splits, memory) as base:
+    with scanned(_fields(task), splits, memory) as base:
         ranges = time_ranges(task.source.times, task.source.schema, splits)
         groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
         sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
@@ -123,7 +124,7 @@ def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Ta
 def scan_rows(task: SourceTask, splits: Sequence[Split], chunk: int) -> Iterator[pa.Table]:
     """Raw rows of the splits, in chunks."""
     memory = task.batch.settings.memory
-    with scanned(task.source.schema, splits, memory) as base:
+    with scanned(_fields(task), splits, memory) as base:
         cursor = connect(memory).cursor()
         cursor.execute("SET TimeZone = 'UTC'")
         pending: list[pa.RecordBatch] = []
@@ -136,3 +137,8 @@ def scan_rows(task: SourceTask, splits: Sequence[Split], chunk: int) -> Iterator
                 pending, rows = [], 0
         if pending:
             yield plain(pa.Table.from_batches(pending))
+
+
+def _fields(task: SourceTask) -> tuple[Field, ...]:
+    """The columns that anybody reads of the input, as they are of rows: others may be of any type in a file."""
+    return carried(task.batch.plan, task.source.input, task.source.schema)

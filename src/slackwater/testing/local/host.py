@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.driver.job import check_reports
-from slackwater.engine.lowlevel.inputs import Input, places
+from slackwater.engine.lowlevel.inputs import Input, places, row_fields
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
 from slackwater.engine.operators.group_task import group_task
@@ -120,10 +120,8 @@ def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[M
     rows are read as where Spark cannot make them.
     """
     held = places(batch.plan, inputs)
-    described = [
-        RowInput(i, tuple(f.name for f in inputs[i].fields), columns) for i, columns in held.items()
-    ]
-    schemas = {i: arrow_schema(inputs[i].fields) for i in held}
+    schemas = {i: arrow_schema(row_fields(batch.plan, inputs, i)) for i in held}
+    described = [RowInput(i, tuple(schemas[i].names), columns) for i, columns in held.items()]
     types = {
         column: field.type
         for i, columns in held.items()
@@ -132,7 +130,7 @@ def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[M
     parts = []
     for index, columns in held.items():
         for name in files.get(index, ()):
-            table = small_parquet(name).cast(schemas[index])
+            table = small_parquet(name).select(schemas[index].names).cast(schemas[index])
             there = dict(zip(columns, table.columns, strict=True))
             made = {SOURCE: pa.array([index] * table.num_rows, pa.int32())}
             for column, type in types.items():
