@@ -19,7 +19,7 @@ PARALLEL ?= -n 3
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-growth bench-joins bench-experiments bench-quality bench-between faults faults-night random conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-cold bench-growth bench-joins bench-experiments bench-quality bench-between faults faults-night random conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: setup ## all benchmarks
 
 bench-windows: setup ## sliding windows: Slackwater beside native Structured Streaming
 	$(PY) -m benchmarks windows $(BENCH)
+
+bench-cold: setup ## windows in new processes from the first batches on, and over 50 columns of which 3 are read
+	$(PY) -m benchmarks.cold $(BENCH)
 
 bench-growth: setup ## throughput and memory as keys and overlap grow, as a plot in docs/
 	$(PY) -m benchmarks growth $(BENCH)

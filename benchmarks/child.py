@@ -31,7 +31,8 @@ def main() -> None:
         run = contenders.run(spark, job["contender"], window, source, work, limit=limit)
     found = {**asdict(run), "out": str(run.out)}
     spark.stop()
-    shutil.rmtree(work, ignore_errors=True)
+    if not job.get("keep"):
+        shutil.rmtree(work, ignore_errors=True)
     answer.write_text(json.dumps(found))
 
 

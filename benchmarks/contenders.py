@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cases import DELAY_SECONDS, NATIVE, ROWS, Window
-from benchmarks.datagen import SCHEMA_DDL
+from benchmarks.datagen import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,7 @@ def start(
 
 
 def _rows(spark: SparkSession, source: Path) -> Any:
-    reader = spark.readStream.schema(SCHEMA_DDL).option("maxFilesPerTrigger", FILES_PER_BATCH)
+    reader = spark.readStream.schema(ddl(source)).option("maxFilesPerTrigger", FILES_PER_BATCH)
     return reader.parquet(str(source))
 
 
@@ -116,7 +116,7 @@ def _ours(spark: SparkSession, contender: str, window: Window, source: Path) -> 
     if contender == ROWS:
         frame = _rows(spark, source)
     else:
-        reader = sw.readStream(spark).schema(SCHEMA_DDL)
+        reader = sw.readStream(spark).schema(ddl(source))
         frame = reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(source))
     stream = sw.stream(frame, time="ts", name="input", progress=sw.BoundedDelay(DELAY_TEXT))
     windows = sw.window(window.range_text, window.slide_text)

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Data:
-    """What the rows are; ``rate`` is in rows per second of event time."""
+    """What the rows are; ``rate`` is in rows per second of event time. ``extra`` columns are read by nobody."""
 
     batches: int
     batch_rows: int
@@ -36,6 +37,7 @@ class Data:
     mean_delay_seconds: float = 2.0
     files: int = 2
     seed: int = 17
+    extra: int = 0
 
     @property
     def rows(self) -> int:
@@ -45,7 +47,12 @@ class Data:
     @property
     def name(self) -> str:
         """The directory's name."""
-        return f"{self.batches}x{self.batch_rows}-k{self.keys}-r{self.rate}-s{self.seed}"
+        wide = f"-x{self.extra}" if self.extra else ""
+        return f"{self.batches}x{self.batch_rows}-k{self.keys}-r{self.rate}-s{self.seed}{wide}"
+
+    def to_json(self) -> dict[str, Any]:
+        """By what its directory is known; what is not set is left out, as it was when that was not known."""
+        return {k: v for k, v in asdict(self).items() if k != "extra" or v}
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,27 @@ def tables(data: Data) -> Iterator[tuple[str, pa.Table]]:
         first, end = batch * data.batch_rows, (batch + 1) * data.batch_rows
         for file in range(data.files):
             part = slice(first + file, end, data.files)
-            yield (
-                f"b{batch:04d}-{file}.parquet",
-                table(rows.k[part], rows.v[part], rows.ts[part]),
-            )
+            made = table(rows.k[part], rows.v[part], rows.ts[part])
+            for column in range(data.extra):
+                made = made.append_column(f"x{column}", _extra(column, made.num_rows))
+            yield f"b{batch:04d}-{file}.parquet", made
+
+
+def _extra(column: int, rows: int) -> pa.Array:
+    """A column that nobody reads: every third one is of text."""
+    values = (np.arange(rows, dtype=np.int64) * (2 * column + 1)) % (97 + column)
+    if column % 3 == 0:
+        words = pa.array([f"text {i} of column {column}" for i in range(97 + column)])
+        return words.take(pa.array(values))
+    return pa.array(values * 1.5 if column % 3 == 1 else values)
+
+
+def ddl(source: Path) -> str:
+    """The schema of the files in a directory that `prepare` made, or that has no extra columns."""
+    known = source.with_suffix(".json")
+    extra = json.loads(known.read_text()).get("extra", 0) if known.exists() else 0
+    kinds = ("string", "double", "bigint")
+    return ", ".join([SCHEMA_DDL, *(f"x{i} {kinds[i % 3]}" for i in range(extra))])
 
 
 def table(k: np.ndarray, v: np.ndarray, ts: np.ndarray) -> pa.Table:
@@ -92,7 +116,7 @@ def table(k: np.ndarray, v: np.ndarray, ts: np.ndarray) -> pa.Table:
 def prepare(data: Data, root: Path) -> Path:
     """The directory with the files, made unless it is there; modification times rise with arrival."""
     folder = root / "data" / data.name
-    told, wanted = folder.with_suffix(".json"), {"version": VERSION, **asdict(data)}
+    told, wanted = folder.with_suffix(".json"), {"version": VERSION, **data.to_json()}
     if told.exists() and json.loads(told.read_text()) == wanted:
         return folder
     told.unlink(missing_ok=True)

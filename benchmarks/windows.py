@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import answers, contenders, join_report, latency, memory, report
+from benchmarks import answers, cold, contenders, join_report, latency, memory, report
 from benchmarks.cases import NATIVE, ROWS, SPLITS, Case, cases
 from benchmarks.contenders import Run
 from benchmarks.datagen import prepare
@@ -194,6 +194,9 @@ def write_documents(found: dict[str, Any]) -> None:
     readme.write_text(between_markers(readme.read_text(), report.readme(found)))
     page = ROOT / "docs" / "benchmarks.md"
     joins = join_report.section_of(page.read_text()) if page.exists() else None
+    new_processes = cold.section_of(page.read_text()) if page.exists() else None
     text = report.document(found)
+    if new_processes is not None:
+        text = cold.with_section(text, new_processes)
     page.write_text(text if joins is None else join_report.with_section(text, joins))
     say("written: README.md, docs/benchmarks.md")

@@ -20,7 +20,7 @@ from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.reading import JvmPartials, chosen
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
-from slackwater.model.policy import Ordered
+from slackwater.model.policy import MaxDelay, Ordered
 from slackwater.model.schema import Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
@@ -69,8 +69,12 @@ class Spark:
         self.sparkSession = self
         self._sc = None
         self.shapes = 0
+        settings = SimpleNamespace(contains=lambda key: True)
         self._jsparkSession = SimpleNamespace(
-            internalCreateDataFrame=lambda rows, schema, stream: schema, parseDataType=self._parse
+            internalCreateDataFrame=lambda rows, schema, stream: schema,
+            parseDataType=self._parse,
+            hashCode=lambda: 1,
+            sessionState=lambda: SimpleNamespace(conf=lambda: settings),
         )
 
     def createOrReplaceTempView(self, name: str) -> None:
@@ -138,7 +142,7 @@ def columns_of(spark: Spark, node: Aggregate, root: str = "checkpoint") -> dict[
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_side, "_shapes", {})
+    monkeypatch.setattr(map_side, "_known", {})
 
 
 WINDOW = TimeWindow(10, 10, 0, "ts")
@@ -191,3 +195,24 @@ def test_columns_of_other_types_are_other_columns() -> None:
     columns_of(spark, LEAST)
     columns_of(spark, other)
     assert spark.shapes == 2
+
+
+def test_values_that_are_never_null_are_counted_as_rows_are() -> None:
+    """In a union with other inputs all columns may be null, so that Spark cannot know it."""
+
+    def buffers(nullable: bool, **changed: Any) -> dict[str, str]:
+        fields = tuple(replace(f, nullable=nullable) if f.name == "v" else f for f in FIELDS)
+        source = replace(SOURCE, schema=fields)
+        return columns_of(Spark(), replace(SUMS, child=source, **changed))
+
+    mean = (Primitive("_a0", "avg", (column("v", "bigint"),), "double"),)
+    counted_apart, counted_once = (buffers(n, primitives=mean) for n in (True, False))
+    assert counted_apart["__sw_a0_n"] != counted_apart["__sw_n"]
+    assert counted_once["__sw_a0_n"] == counted_once["__sw_n"]
+    assert len(set(counted_apart.values())) == len(set(counted_once.values())) + 1
+
+
+def test_the_oldest_time_is_asked_for_where_a_policy_needs_it() -> None:
+    delayed = replace(SUMS, child=replace(SOURCE, policies=(MaxDelay(),)))
+    assert "__sw_lo0" in columns_of(Spark(), delayed)
+    assert "__sw_lo0" not in columns_of(Spark(), SUMS)

@@ -91,7 +91,9 @@ def test_directories_in_one_batch(
     for name, schema in schemas.items():
         names = StructType.fromDDL(schema).fieldNames()  # type: ignore[union-attr]
         chance = random.Random(name)
-        if name in of_seeds and chance.random() < 0.5:  # the others are not read, whatever files have there
+        if (
+            name in of_seeds and chance.random() < 0.5
+        ):  # the others are not read, whatever files have there
             names = [n for n in names if n == "ts" or chance.random() < 0.5]
         try:
             frame = spark.read.schema(schema).parquet(str(tmp_path / name)).select(names)

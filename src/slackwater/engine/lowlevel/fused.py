@@ -40,10 +40,14 @@ from slackwater.semantics.lateness import (
     usable_sql,
     verdict_sql,
 )
+from slackwater.semantics.limits import MOST
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
 PART = ours("_part")
+
+NEEDS_OLDEST = ("max_delay",)
+"""Kinds of policies that need to know the oldest time of a batch."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,16 @@ class Fused:
         source, operator = plan.node(way.producer), plan.operator(way.consumer)
         assert isinstance(source, Source) and operator is not None
         return cls(source, way, operator, resolve_source(source))
+
+
+def marks(count: int) -> list[int]:
+    """What stands in Spark's text for so many `numbers`: no bound and no limit is so great."""
+    return [MOST - i for i in range(count)]
+
+
+def array_sql(values: Sequence[int]) -> str:
+    """An array in Spark SQL."""
+    return f"array({', '.join(f'{v}L' for v in values)})"
 
 
 class Dialect:
@@ -91,12 +105,12 @@ class Dialect:
 
         Spark would put a literal into generated code and compile it anew; an element of an array, at an
         index that is not constant, stays data. (`SOURCE` is the source's number in every row, but
-        Spark does not know that; a product with 0 it would simplify.)
+        Spark does not know that; a product with 0 it would simplify.) Spark's text has `marks` for the numbers, so that
+        it is the same in each batch.
         """
         if self.duck:
             return str(values[at])
-        items = ", ".join(f"{v}L" for v in values)
-        return f"array({items})[{SOURCE} + {at - self.source}]"
+        return f"{array_sql(marks(len(values)))}[{SOURCE} + {at - self.source}]"
 
     def without(self, column: str) -> str:
         """All columns but one."""
@@ -141,17 +155,31 @@ def query(
         if dialect.duck:
             items.extend(partials.duck_partials(guarded))
         else:
+            counts = _counts_of_all(fused, guarded)
             items.extend(
-                f"{sql} AS {ours(name)}" for name, sql in partials.spark_partials(guarded) or ()
+                f"{'count(1)' if sql in counts else sql} AS {ours(name)}"
+                for name, sql in partials.spark_partials(guarded) or ()
             )
     items.append(f"count(1) AS {ours('_n')}")
     footers = times_of_footers(batch, fused, ranges or ())
     for i in range(len(source.times)):
         if i not in footers:
             items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
-            items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
+            if fused.settings[i].kind in NEEDS_OLDEST:
+                items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
     whole = ranges if ranges is not None else [None] * len(source.times)
     return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
+
+
+def _counts_of_all(fused: Fused, primitive: Primitive) -> set[str]:
+    """Counts of values that are never null, which are those of the rows: Spark then counts once.
+
+    Spark itself cannot know: beside other inputs, all columns of the united DataFrame may be null.
+    """
+    if fused.path.steps:
+        return set()
+    never = {quoted(f.name) for f in fused.source.schema if not f.nullable}
+    return {f"count({a.sql})" for a in primitive.args if a.sql in never}
 
 
 def times_of_footers(
@@ -160,7 +188,7 @@ def times_of_footers(
     """Time columns whose oldest and newest plausible times are known before the scan, and these; not by partition."""
     if fused.source.partition is not None:
         return {}
-    limits = _numbers(batch, fused)[len(fused.source.times) :]
+    limits = numbers_of(batch, fused)[len(fused.source.times) :]
     return {
         i: (known.least, known.greatest)
         for i, (known, limit) in enumerate(zip(ranges, limits, strict=False))
@@ -181,7 +209,7 @@ def _relation(
     ``passing`` is the time column that decides whether a row may pass at all, if some may not.
     """
     source = fused.source
-    numbers = _numbers(batch, fused)
+    numbers = numbers_of(batch, fused)
     times = range(len(source.times))
     items = [
         f"{dialect.ticks(t) if _usable(known) else usable_sql(dialect.ticks(t))} AS {_ticks(i)}"
@@ -258,8 +286,8 @@ def _verdict(
     return late_sql(_ticks(i), bound) if is_late(known.least, numbers[i]) else "FALSE"
 
 
-def _numbers(batch: Batch, fused: Fused) -> list[int]:
-    """Bounds in force, then plausible limits, of the source's time columns."""
+def numbers_of(batch: Batch, fused: Fused) -> list[int]:
+    """Bounds in force, then plausible limits, of the source's time columns: what changes from batch to batch."""
     bounds = [batch.bound(fused.source.name, s.column) for s in fused.settings]
     limits = [guard_limit(s, batch.now) for s in fused.settings]
     return [*bounds, *(limit_or_end(v) for v in limits)]
@@ -288,7 +316,9 @@ def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
     late: dict[str, int] = {}
     null: dict[str, int] = {}
     for i, setting in enumerate(fused.settings):
-        wanted = [("_n", "sum"), (f"_hi{i}", "max"), (f"_lo{i}", "min")]
+        wanted = [("_n", "sum"), (f"_hi{i}", "max")]
+        if f"_lo{i}" in table.column_names:
+            wanted.append((f"_lo{i}", "min"))
         grouped = table.group_by(["_part", f"_verdict{i}"], use_threads=False).aggregate(wanted)
         parts: dict[str, list[PartitionSummary]] = {}
         late[setting.column] = null[setting.column] = 0
@@ -299,7 +329,7 @@ def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
                 PartitionSummary(
                     n,
                     None if far else row[f"_hi{i}_max"],
-                    None if far else row[f"_lo{i}_min"],
+                    None if far else row.get(f"_lo{i}_min"),
                     n if far else 0,
                 )
             )

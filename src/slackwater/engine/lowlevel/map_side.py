@@ -1,9 +1,10 @@
 """Spark's map-side aggregation alone, as a DataFrame.
 
 ``groupBy`` puts a shuffle by all group columns behind its partial aggregation; we need the rows before that
-shuffle. So the aggregation is planned as usual and the part below the exchange is executed. What is planned
-anew each batch is kept small, since planning is a large part of a small batch's time: one SQL text, one
-analysis, no renaming projection.
+shuffle. So the aggregation is planned as usual and the part below the exchange is executed. Parsing, analysis and
+planning take longer than all else that the driver does for a batch, and most of all in a new process. But from batch to
+batch nothing changes except the rows and some numbers: the plan is kept, and each batch gets a copy over its own
+rows, with its own numbers in the place of those of the batch before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.lowlevel.fused import Dialect, Fused, query
+from slackwater.engine.lowlevel.fused import (
+    Dialect,
+    Fused,
+    array_sql,
+    marks,
+    numbers_of,
+    query,
+)
 from slackwater.engine.lowlevel.inputs import Input, places, row_fields
 from slackwater.engine.paths.batch import Batch
 from slackwater.model.names import SOURCE, ours, sub_query
@@ -33,9 +41,35 @@ class _Shape:
     columns: Columns
 
 
-# By query, columns and types: the outputs of a query may change while it runs. A driver may run one query after the other.
+@dataclass(frozen=True)
+class _Kept:
+    """A plan that is kept, as objects of the JVM: its nodes from the top down to the one above its ``leaf``.
+
+    ``arrays`` are those in its expressions that hold the numbers of a batch. A query runs one batch at a time, and what
+    tasks get is a copy.
+    """
+
+    nodes: tuple[Any, ...]
+    leaf: Any
+    arrays: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a query's aggregation; its plan is not kept if it has not the expected shape."""
+
+    shape: _Shape
+    kept: _Kept | None
+
+
+_CAPACITY = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
+_CAPACITY_BITS = "18"
+"""Spark looks up so many groups (2 to this power) in generated code, the others in a slower map; 16 is its default."""
+
+# By session, query, columns, types and text: the outputs of a query may change while it runs. A driver may run one query
+# after the other.
 MOST_SHAPES = 64
-_shapes: dict[tuple[Any, ...], _Shape] = {}
+_known: dict[tuple[Any, ...], _Known] = {}
 
 
 def partial_frame(
@@ -50,7 +84,6 @@ def partial_frame(
     spark = frame.sparkSession
     index = fused.source.input
     view = ours(f"_batch_{abs(hash(batch.root)) % 10**9}")
-    frame.createOrReplaceTempView(view)
     fields = row_fields(batch.plan, inputs, index)
     held = zip(fields, places(batch.plan, inputs)[index], strict=True)
     names = [f"`{place}` AS {quoted(f.name)}" for f, place in held]
@@ -58,26 +91,96 @@ def partial_frame(
     groups, items, relation = query(batch, fused, base, Dialect(False, index))
     by = ", ".join(str(i + 1) for i in range(len(groups)))
     text = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY {by}"
-    execution = spark.sql(text)._jdf.queryExecution()
-    exchange = _find_exchange(execution.executedPlan())
-    if exchange is None:
-        return None
-    child = exchange.child()
+    numbers = numbers_of(batch, fused)
     # With the types: another query may come to the same folder in one process.
-    key = (batch.root, fields, fused.path.steps, *groups, *items)
-    shape = _shapes.get(key)
-    if shape is None:
-        made = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
-        if made is None:
+    key = (spark._jsparkSession.hashCode(), batch.root, fields, text)
+    known = _known.get(key)
+    leaf = _leaf(frame)
+    if known is not None and known.kept is not None and leaf is not None:
+        child = _renewed(spark, known.kept, leaf, numbers)
+    else:
+        if not spark._jsparkSession.sessionState().conf().contains(_CAPACITY):
+            spark.conf.set(_CAPACITY, _CAPACITY_BITS)  # of this query's own session
+        frame.createOrReplaceTempView(view)
+        made = leaf is not None and known is None
+        said = text if made else text.replace(array_sql(marks(len(numbers))), array_sql(numbers))
+        execution = spark.sql(said)._jdf.queryExecution()
+        exchange = _find_exchange(execution.executedPlan())
+        if exchange is None:
             return None
-        # Other queries may do the same at this moment, in threads of their own.
-        for old in list(_shapes)[: max(0, len(_shapes) + 1 - MOST_SHAPES)]:
-            _shapes.pop(old, None)
-        shape = _shapes[key] = made
+        child = exchange.child()
+        if known is None:
+            shape = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
+            if shape is None:
+                return None
+            kept = _kept(child, numbers) if made else None
+            # Other queries may do the same at this moment, in threads of their own.
+            for old in list(_known)[: max(0, len(_known) + 1 - MOST_SHAPES)]:
+                _known.pop(old, None)
+            known = _known[key] = _Known(shape, kept)
+            if made:
+                # The text had no numbers yet: now they are put in, or it is planned once more with them.
+                return partial_frame(frame, batch, inputs, fused)
+    shape = known.shape
     if child.schema().size() != shape.width:
         return None
     jdf = spark._jsparkSession.internalCreateDataFrame(child.execute(), shape.schema, False)
     return Frame(jdf, spark), shape.columns
+
+
+def _leaf(frame: DataFrame) -> Any:
+    """The rows of a batch as an RDD of the JVM; None if the frame is more than rows that exist."""
+    if not hasattr(frame, "_jdf"):
+        return None
+    logical = frame._jdf.queryExecution().logical()
+    return logical.rdd() if logical.getClass().getSimpleName() == "LogicalRDD" else None
+
+
+def _kept(child: Any, numbers: Sequence[int]) -> _Kept | None:
+    """The plan from ``child`` down, if it is a chain over rows that exist and its numbers are found."""
+    mark = str(marks(1)[0])
+    nodes, arrays, current = [], [], child
+    while current.children().size() == 1:
+        nodes.append(current)
+        arrays += _marked(current, mark)
+        current = current.child()
+    if current.getClass().getSimpleName() != "RDDScanExec" or not arrays:
+        return None
+    return _Kept(tuple(nodes), current, tuple(arrays))
+
+
+def _marked(node: Any, mark: str) -> list[Any]:
+    """The arrays in a node's expressions that hold `marks`, as arrays of the JVM."""
+    arrays = []
+    expressions = node.expressions()
+    for i in range(expressions.size()):
+        if mark not in str(expressions.apply(i).toString()):
+            continue
+        leaves = expressions.apply(i).collectLeaves()
+        for j in range(leaves.size()):
+            leaf = leaves.apply(j)
+            if leaf.getClass().getSimpleName() == "Literal" and mark in str(leaf.toString()):
+                arrays.append(leaf.value().array())
+    return arrays
+
+
+def _renewed(spark: Any, kept: _Kept, rows: Any, numbers: Sequence[int]) -> Any:
+    """A copy of the plan over other rows, with other numbers."""
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+    longs = gateway.new_array(gateway.jvm.long, len(numbers))
+    for i, number in enumerate(numbers):
+        longs[i] = number
+    boxed = jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(longs).array()
+    for array in kept.arrays:
+        jvm.java.lang.System.arraycopy(boxed, 0, array, 0, len(numbers))
+    old = kept.leaf.rdd()
+    parts = [kept.leaf.productElement(i) for i in range(kept.leaf.productArity())]
+    parts = [rows if str(p) == str(old) else p for p in parts]
+    plan = jvm.org.apache.spark.sql.execution.RDDScanExec(*parts)
+    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    for node in reversed(kept.nodes):
+        plan = node.withNewChildren(to_seq([plan]))
+    return plan
 
 
 def _shape(
