@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -23,8 +24,9 @@ from typing import Any
 from benchmarks import answers
 from benchmarks.cases import FIVE, LABELS, NATIVE, ONE, ROWS, SPLITS, TUMBLING, Window
 from benchmarks.datagen import Data, prepare
+from benchmarks.memory import tree
 from benchmarks.record import ROOT, heading, say, store
-from benchmarks.tables import markdown, plain, ratio, times, verdict
+from benchmarks.tables import markdown, plain, ratio, verdict
 
 Span = tuple[int, int]
 FIRST, LATER, WIDE = (3, 5), (15, 24), (2, 4)
@@ -106,7 +108,10 @@ def one_case(case: Case, scratch: Path, rounds: int, heap: str) -> dict[str, Any
             done = process(case, contender, source, scratch, heap)
             runs[contender].append(done)
             taken = " ".join(f"{b['seconds']:.2f}" for b in done["batches"])
-            say(f"{case.name}: {contender}, round {number + 1} of {rounds}: {taken} s a batch")
+            say(
+                f"{case.name}: {contender}, round {number + 1} of {rounds}: {taken} s a batch; "
+                f"others used {done['others']} cores"
+            )
     return {
         "name": case.name,
         "window": case.window.label,
@@ -114,6 +119,7 @@ def one_case(case: Case, scratch: Path, rounds: int, heap: str) -> dict[str, Any
         "data": asdict(case.data),
         "bars": {c: {_text(s): b for s, b in bars.items()} for c, bars in case.bars.items()},
         "contenders": {c: [r["batches"] for r in done] for c, done in runs.items()},
+        "cores_of_others": {c: [r["others"] for r in done] for c, done in runs.items()},
     }
 
 
@@ -128,15 +134,44 @@ def process(case: Case, contender: str, source: Path, scratch: Path, heap: str) 
         "source": str(source), "work": str(work), "heap": heap, "keep": True,
     }  # fmt: skip
     with (log / f"cold-{case.name}-{contender}.log").open("wb") as out:
-        subprocess.run(
+        child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.child", json.dumps(job), str(answer)],
-            stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=dict(os.environ), check=True,
+            stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=dict(os.environ),
         )  # fmt: skip
+        others = cores_of_others(child)
     done: dict[str, Any] = json.loads(answer.read_text())
+    done["others"] = others
     agreement = answers.check(contender, case.window, source, Path(done["out"]))
     if not agreement.exact or len(done["batches"]) != case.data.batches:
         raise SystemExit(f"{case.name}: {contender} gave a wrong answer: {agreement}")
     return done
+
+
+def cores_of_others(child: subprocess.Popen[bytes]) -> float:
+    """How many cores other processes used while this one ran with all that it started."""
+    begin, busy = time.perf_counter(), _busy_ticks()
+    own: dict[int, int] = {}
+    while child.poll() is None:
+        for pid in tree(child.pid):
+            own[pid] = max(own.get(pid, 0), _ticks(pid))
+        time.sleep(0.5)
+    spent = time.perf_counter() - begin
+    foreign = _busy_ticks() - busy - sum(own.values())
+    return round(max(0.0, foreign / os.sysconf("SC_CLK_TCK") / spent), 2)
+
+
+def _busy_ticks() -> int:
+    """Ticks that all processes have used: user, nice, system, and interrupts."""
+    numbers = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    return sum(numbers[i] for i in (0, 1, 2, 5, 6))
+
+
+def _ticks(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0  # it has ended
+    return int(stat[11]) + int(stat[12])
 
 
 def commit() -> str:
@@ -161,7 +196,7 @@ def table(cases: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """What was reached, beside what was to be reached."""
     head = [
         "case, contender, batches", "native: s a batch", "ours: s a batch", "ratio", "rounds",
-        "bar", "verdict", "commit",
+        "bar", "verdict", "commit", "cores of others",
     ]  # fmt: skip
     lines = []
     for case in cases:
@@ -175,11 +210,12 @@ def table(cases: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
                         f"{case['name']}, {LABELS[contender]}, {span}",
                         f"{median(chain(*theirs)):.2f}",
                         f"{median(chain(*mine)):.2f}",
-                        times(r["ratio"]) if r["ratio"] >= 10 else f"{r['ratio']:.2f}x",
+                        f"{r['ratio']:.2f}x",
                         f"{r['least']:.2f} to {r['most']:.2f}",
                         f"{bar:.1f}x",
                         verdict(r["ratio"], bar),
                         case["commit"],
+                        f"{max(max(o) for o in case['cores_of_others'].values()):.1f}",
                     ]
                 )
     return head, lines
@@ -224,7 +260,8 @@ def section(measured: dict[str, Any]) -> str:
             "(3 to 5) from later ones (15 to 24). `narrow`: tumbling windows of 5 s, 1,000 keys, 2 M rows and 80,000 groups "
             "a batch. `wide`: 50 columns of which 3 are read, at each overlap of the tables above; batches 2 to 4 of a new "
             f"process. Measured on {measured['date']}: {measured['machine']['cores']} cores, heap "
-            f"{measured['settings']['heap']}.",
+            f"{measured['settings']['heap']}. `cores of others` is how many cores other processes used in the worst of the runs: the machine "
+            "was shared, and the benchmark ran with a higher priority.",
             markdown(*table(measured["cases"])),
             "Where the time of a batch goes, in milliseconds, medians; the columns are those above.",
             markdown(*profile(measured["cases"])),
