@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +51,11 @@ def started(outputs: dict[str, sw.Stream], folder: Path) -> Any:
 
 def scanned(query: Any) -> set[str]:
     """The columns in Spark's scan of the query's last batch."""
-    plan = query._spark._jsq.streamingQuery().lastExecution().executedPlan().toString()
-    (schema,) = re.findall(r"ReadSchema: struct<(.*)>\n", plan)
-    return set(re.findall(r"([^:,<]+):", re.sub(r"<[^<>]*>", "", schema)))
+    leaves = query._spark._jsq.streamingQuery().lastExecution().executedPlan().collectLeaves()
+    nodes = [leaves.apply(i) for i in range(leaves.size())]
+    (scan,) = [n for n in nodes if n.getClass().getSimpleName() == "FileSourceScanExec"]
+    assert "ReadSchema" in scan.metadata().keys().toList().toString()
+    return set(scan.requiredSchema().fieldNames())
 
 
 def test_spark_scans_what_is_read(spark: SparkSession, tmp_path: Path) -> None:
