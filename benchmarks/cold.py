@@ -263,6 +263,10 @@ def section(measured: dict[str, Any]) -> str:
             f"{measured['settings']['heap']}. `cores of others` is how many cores other processes used in the worst of the runs: the machine "
             "was shared, and the benchmark ran with a higher priority.",
             markdown(*table(measured["cases"])),
+            "What warms up: Python workers import in the first batch, and Spark compiles generated code in the first two, not "
+            "again. From then on it is the JVM's own compiler, which takes a part of the cores from the tasks for two dozen batches, "
+            "and planning, which runs in code that is not compiled yet. So what is planned anew in each batch counts twice there: "
+            "the plan of the partial aggregation is kept from the first batch on.",
             "Where the time of a batch goes, in milliseconds, medians; the columns are those above.",
             markdown(*profile(measured["cases"])),
         ]
