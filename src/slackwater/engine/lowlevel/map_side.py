@@ -43,14 +43,14 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A plan that is kept, as objects of the JVM: its nodes from the top down to the one above its ``leaf``.
+    """A plan that is kept, as objects of the JVM: its nodes from the top down to the one above its leaf.
 
-    ``arrays`` are those in its expressions that hold the numbers of a batch. A query runs one batch at a time, and what
+    ``leaf`` is what that is made of, with None where it has its rows. ``arrays`` are those in its expressions that hold the numbers of a batch. A query runs one batch at a time, and what
     tasks get is a copy.
     """
 
     nodes: tuple[Any, ...]
-    leaf: Any
+    leaf: tuple[Any, ...]
     arrays: tuple[Any, ...]
 
 
@@ -113,7 +113,7 @@ def partial_frame(
             shape = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
             if shape is None:
                 return None
-            kept = _kept(child, numbers) if made else None
+            kept = _kept(child) if made else None
             # Other queries may do the same at this moment, in threads of their own.
             for old in list(_known)[: max(0, len(_known) + 1 - MOST_SHAPES)]:
                 _known.pop(old, None)
@@ -136,7 +136,7 @@ def _leaf(frame: DataFrame) -> Any:
     return logical.rdd() if logical.getClass().getSimpleName() == "LogicalRDD" else None
 
 
-def _kept(child: Any, numbers: Sequence[int]) -> _Kept | None:
+def _kept(child: Any) -> _Kept | None:
     """The plan from ``child`` down, if it is a chain over rows that exist and its numbers are found."""
     mark = str(marks(1)[0])
     nodes, arrays, current = [], [], child
@@ -146,7 +146,10 @@ def _kept(child: Any, numbers: Sequence[int]) -> _Kept | None:
         current = current.child()
     if current.getClass().getSimpleName() != "RDDScanExec" or not arrays:
         return None
-    return _Kept(tuple(nodes), current, tuple(arrays))
+    rows = current.rdd()
+    parts = [current.productElement(i) for i in range(current.productArity())]
+    leaf = tuple(None if hasattr(p, "equals") and p.equals(rows) else p for p in parts)
+    return _Kept(tuple(nodes), leaf, tuple(arrays)) if leaf.count(None) == 1 else None
 
 
 def _marked(node: Any, mark: str) -> list[Any]:
@@ -173,9 +176,7 @@ def _renewed(spark: Any, kept: _Kept, rows: Any, numbers: Sequence[int]) -> Any:
     boxed = jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(longs).array()
     for array in kept.arrays:
         jvm.java.lang.System.arraycopy(boxed, 0, array, 0, len(numbers))
-    old = kept.leaf.rdd()
-    parts = [kept.leaf.productElement(i) for i in range(kept.leaf.productArity())]
-    parts = [rows if str(p) == str(old) else p for p in parts]
+    parts = [rows if p is None else p for p in kept.leaf]
     plan = jvm.org.apache.spark.sql.execution.RDDScanExec(*parts)
     to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
     for node in reversed(kept.nodes):
