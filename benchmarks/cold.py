@@ -260,8 +260,8 @@ def section(measured: dict[str, Any]) -> str:
             "(3 to 5) from later ones (15 to 24). `narrow`: tumbling windows of 5 s, 1,000 keys, 2 M rows and 80,000 groups "
             "a batch. `wide`: 50 columns of which 3 are read, at each overlap of the tables above; batches 2 to 4 of a new "
             f"process. Measured on {measured['date']}: {measured['machine']['cores']} cores, heap "
-            f"{measured['settings']['heap']}. `cores of others` is how many cores other processes used in the worst of the runs: the machine "
-            "was shared, and the benchmark ran with a higher priority.",
+            f"{measured['settings']['heap']}. `cores of others` is how many cores other processes used in the "
+            "worst of the runs: figures of a machine that was not quiet say little.",
             markdown(*table(measured["cases"])),
             "What warms up: Python workers import in the first batch, and Spark compiles generated code in the first two, not "
             "again. From then on it is the JVM's own compiler, which takes a part of the cores from the tasks for two dozen batches, "
