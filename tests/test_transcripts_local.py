@@ -22,7 +22,10 @@ from slackwater.testing.transcripts.windows import FORMS
 from tests.conftest import check_progress
 from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, SPLITS, path_of
 
-BOTH = ("custom_shifts", "join_memory", "join_pair_windows", "mini_by_tuple", "mini_session")
+BOTH = (
+    "custom_shifts", "join_memory", "join_pair_windows", "mini_by_tuple", "mini_landmark", "mini_rows",
+    "mini_session",
+)  # fmt: skip
 """Transcripts that fail in both ways of reading: the others of their kind, if any, are all read in the same way."""
 
 PLANS = ("auto", "panes", "wids", "buffered", "adaptive")
