@@ -17,10 +17,11 @@ import pyarrow as pa
 from benchmarks.baselines.global_order import Row
 from benchmarks.baselines.rpwj import Part, Rpwj, Settings
 from benchmarks.simulations.disk import disk_time
-from slackwater.kernels.joins.bounded.blocks import Counts, Located, RunFile
+from slackwater.kernels.joins.bounded.blocks import Counts, RunFile
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.step import BatchBounds, BoundedJoin, bounded_step
 from slackwater.kernels.joins.step import JoinSpec
+from slackwater.kernels.kept import Located
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import JoinPolicy
 from slackwater.semantics.limits import START
@@ -218,7 +219,7 @@ class Ours:
         stats = done.stats
         return Work(
             sum(stats.arrived_rows),
-            stats.read_bytes / self.row_bytes,
+            (stats.read_bytes + stats.kept_bytes) / self.row_bytes,  # kept rows are looked at, too
             np.concatenate(newest),
             stats.seeks + len(done.files),
             stats.read_bytes + stats.written_bytes,
@@ -235,7 +236,7 @@ class Ours:
 
 
 class MemoryStore:
-    """Runs as lists of bytes; counts as a disk would."""
+    """Runs as lists of bytes; counts as a disk would. What is to be kept is, and costs no reading."""
 
     def __init__(self) -> None:
         self.counts = Counts()
@@ -244,8 +245,9 @@ class MemoryStore:
         self._sizes: dict[str, int] = {}
         self._head = ("", -1)
         self._blocks: dict[tuple[str, int], pa.Buffer] = {}
+        self._kept: set[tuple[str, int]] = set()
 
-    def append(self, kind: str, table: pa.Table) -> Located:
+    def append(self, kind: str, table: pa.Table, *, keep: bool = False) -> Located:
         """Write one block at the end of the open run of a kind."""
         run = self._open.setdefault(kind, f"{kind}-{len(self._sizes)}")
         offset = self._sizes.get(run, 0)
@@ -254,16 +256,27 @@ class MemoryStore:
         self._sizes[run] = offset + data.size
         self.counts.writes += 1
         self.counts.written_bytes += data.size
+        if keep:
+            self._kept.add((run, offset))
         return Located(run, offset, data.size, 0)
 
-    def read(self, at: Located, schema: pa.Schema) -> pa.Table:
+    def read(self, at: Located, schema: pa.Schema, *, keep: bool = False) -> pa.Table:
         """One block."""
-        self.counts.seeks += self._head != (at.run, at.offset)
-        self._head = (at.run, at.offset + at.length)
-        self.counts.reads += 1
-        self.counts.read_bytes += at.length
+        if keep and (at.run, at.offset) in self._kept:
+            self.counts.kept_bytes += at.length
+        else:
+            self.counts.seeks += self._head != (at.run, at.offset)
+            self._head = (at.run, at.offset + at.length)
+            self.counts.reads += 1
+            self.counts.read_bytes += at.length
+            if keep:
+                self._kept.add((at.run, at.offset))
         batch = pa.ipc.read_record_batch(self._blocks[at.run, at.offset], schema)
         return pa.Table.from_batches([batch])
+
+    def release(self, at: Located) -> None:
+        """Keep a block no longer."""
+        self._kept.discard((at.run, at.offset))
 
     def finish(self) -> list[RunFile]:
         """End the open runs."""

@@ -167,8 +167,12 @@ def replay(
     max_pairs=7,
     ledgers=None,
     hook=None,
+    kept=None,
 ) -> Run:
-    """Run a trace batch by batch. Between batches nothing is kept but the files that the ledger names, and its JSON."""
+    """Run a trace batch by batch. Between batches nothing is kept but the files that the ledger names, and its JSON.
+
+    ``kept`` gives what the executor keeps besides, for each batch.
+    """
     spec = JoinSpec(band, 1, COLUMNS, how=how, max_pairs=max_pairs)
     run = Run()
     text = json.dumps(Ledger().to_json())
@@ -182,7 +186,7 @@ def replay(
 
     with tempfile.TemporaryDirectory() as folder:
         for n, rows in enumerate(trace.rows):
-            store = FileBlockStore(Folder(PRIVATE, Path(folder)))
+            store = FileBlockStore(Folder(PRIVATE, Path(folder)), kept=kept and kept(n))
             found: list[pa.Table] = []
 
             def emit(chunk, delayed, found=found):

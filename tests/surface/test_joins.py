@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import stat
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -314,3 +317,27 @@ def test_little_memory_changes_no_result_and_holds_windows_back(
     assert min(figures[0]["frequency"]) > 0 and any(sum(f["worth"]) for f in figures)
     assert any(f["evicted"] for f in figures)
     assert figures[-1]["owedRows"] == 0
+
+
+@pytest.mark.spec("XJ-F09")
+def test_an_executor_reads_no_block_that_one_of_its_workers_had(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both windows fit into the resident part: whichever worker gets a task, warm batches read nothing."""
+    left, right = disordered(7, 5, 30, int), disordered(8, 5, 30, float)
+    a, b = streams(spark, sw.replay(spark, left, A), sw.replay(spark, right, B))
+    pairs = a.join(b, "k", sw.band(before="20 seconds", after="15 seconds"), "left", memory="4m")
+    done = run(pairs, tmp_path / "checkpoint", options={"partitionGroups": 3})
+    figures = [o["join"] for r in done.records for o in r["operators"].values() if "join" in o]
+    assert len(figures) >= 5 and all(f["readBytes"] == f["reads"] == 0 for f in figures)
+    assert sum(f["keptBytes"] > 0 for f in figures) >= 4
+    (told,) = spark.range(0, 1, 1, 1).mapInArrow(_local_folders, "folder string").collect()
+    folders = map(Path, told.folder.split(","))
+    homes = [f / "slackwater-kept" for f in folders if (f / "slackwater-kept").exists()]
+    assert len(homes) == 1 and stat.S_IMODE(homes[0].stat().st_mode) == 0o700
+    assert list(homes[0].rglob("*@*")) == [], "the query took its blocks along"
+
+
+def _local_folders(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.record_batch([pa.array([os.environ["SPARK_LOCAL_DIRS"]])], names=["folder"])

@@ -117,6 +117,14 @@ def areas(memory: int) -> Areas:
     return Areas(*(max(1, memory * share // 100) for share in shares))
 
 
+def kept_room(memory: int) -> int:
+    """Bytes that an executor may keep of a group's resident blocks between batches, as files.
+
+    Their rows fill `Areas.recent` and `Areas.productive` at most; a file needs some bytes besides.
+    """
+    return memory // 2
+
+
 class Marked(NamedTuple):
     """Where marks of matched rows are stored: of a block's rows in the buckets [first, end)."""
 
@@ -164,6 +172,11 @@ class Block:
     buckets: tuple[int, int] | None = None
     present: str = ""
 
+    @property
+    def is_piece(self) -> bool:
+        """Whether other groups may have rows of the same stored block."""
+        return self.buckets is not None
+
     def has_rows_in(self, buckets: tuple[int, int]) -> bool:
         """Whether it has rows in the buckets [first, end), as far as is known.
 
@@ -175,6 +188,11 @@ class Block:
         if not self.present or first >= end:
             return first < end
         return bool((int(self.present, 16) >> first) & ((1 << (end - first)) - 1))
+
+
+def resides(block: Block) -> bool:
+    """Whether a block has a place in memory."""
+    return block.place != "disk"
 
 
 def bucket_bits(buckets: Iterable[int]) -> str:
@@ -220,7 +238,7 @@ class BlockRules:
 
     def met_below(self, others: Iterable[Block], upto: int) -> list[int]:
         """The blocks below ``upto`` that were resident on arrival."""
-        return sorted(b.number for b in others if b.place != "disk" and b.number < upto)
+        return sorted(b.number for b in others if resides(b) and b.number < upto)
 
     def needs(self, debt: Debt, block: Block) -> bool:
         """Whether the rows in debt have yet to meet this block of the other side."""
@@ -228,7 +246,7 @@ class BlockRules:
 
     def residents(self, blocks: Iterable[Block]) -> list[Block]:
         """The blocks that arriving rows meet at once, each once."""
-        return [b for b in blocks if b.place != "disk"]
+        return [b for b in blocks if resides(b)]
 
     def advanced(self, debt: Debt, upto: int) -> Debt:
         """The debt after a pass has met all blocks below ``upto``."""

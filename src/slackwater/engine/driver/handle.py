@@ -103,6 +103,7 @@ class StreamingQuery:
         except BaseException as error:
             self._error = self._own_error(error)
         finally:
+            self._loop.end()
             self._checkpoint.release()
             self._close()
             self._done.set()

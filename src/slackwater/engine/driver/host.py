@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from slackwater.engine.driver.job import run_job
+from slackwater.engine.driver.job import run_forgetting, run_job
 from slackwater.engine.lowlevel.inputs import Input
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.paths.batch import Batch
@@ -18,6 +18,9 @@ from slackwater.engine.paths.reports import TaskReport
 from slackwater.engine.store import log_checks, spark_log
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Host(Protocol):
@@ -53,9 +56,17 @@ class Host(Protocol):
         """
         ...
 
+    def forget(self, root: str) -> None:
+        """Let the workers remove what they keep for a query that has ended; ``root`` is its part of the checkpoint."""
+        ...
+
 
 class SparkHost:
     """Spark's logs and Spark's jobs."""
+
+    def __init__(self) -> None:
+        self._spark: SparkSession | None = None
+        """The session of the last job."""
 
     def offsets(self, location: Path, batch: int) -> list[Any] | None:
         return spark_log.offsets(location, batch)
@@ -77,4 +88,10 @@ class SparkHost:
         splits: dict[int, dict[str, list[Split]]],
         has_rows: bool,
     ) -> list[TaskReport]:
+        self._spark = frame.sparkSession
         return run_job(frame, batch, inputs, splits, has_rows)
+
+    def forget(self, root: str) -> None:
+        """On executors that run one of the tasks, as a rule all; on others the files go when they were long not used."""
+        if self._spark is not None:
+            run_forgetting(self._spark, root)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from slackwater.engine.driver.row_step import row_step
 from slackwater.engine.driver.workers import in_worker
@@ -26,6 +29,7 @@ from slackwater.engine.plan.reading import (
     Scan,
     unknown,
 )
+from slackwater.engine.store.kept import forget
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Late
 
@@ -68,6 +72,18 @@ def run_job(
     reports = [TaskReport.from_json(body) for body in bodies]
     check_reports(batch, reports)
     return reports
+
+
+def run_forgetting(spark: SparkSession, root: str) -> None:
+    """Let the executors remove the blocks that they keep for a query."""
+    tasks = max(1, spark.sparkContext.defaultParallelism)
+    spark.range(0, tasks, 1, tasks).mapInArrow(partial(_forget, root), "id long").collect()
+
+
+def _forget(root: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    forget(root)
+    for batch in batches:
+        yield batch.slice(0, 0)
 
 
 def _low_level(

@@ -11,6 +11,7 @@ A batch that has a manifest runs no job: it is published again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from slackwater.engine.driver.records import progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.operators.ledgers import holds_of, regrouped
+from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.reports import Progress, TaskReport, progress_of
 from slackwater.engine.plan.placing import decisions, stores
@@ -131,6 +133,12 @@ class Loop:
             done = manifests.last(self.checkpoint)
             if done is not None:
                 self._publish(done, again=True)
+
+    def end(self) -> None:
+        """The query ends: what workers keep for it goes. If Spark has ended as well, it is gone."""
+        if any(kind_of(o).keeps_blocks(o) for o in self.query.plan.operators):
+            with contextlib.suppress(Exception):
+                self.query.host.forget(str(self.checkpoint.root))
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """The steps of a batch."""

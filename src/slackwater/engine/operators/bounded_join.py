@@ -8,7 +8,7 @@ promises (`hold`), in every group.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,17 +18,18 @@ from slackwater.engine.operators.program import MAIN, Arrival, GroupContext, Par
 from slackwater.engine.paths.reports import Figures
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store import failpoints
+from slackwater.engine.store.kept import KeptFiles, kept_files, wanted_places
 from slackwater.engine.store.manifest import Run
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.joins.bounded.blocks import FileBlockStore
-from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.kernels.joins.bounded.ledger import Ledger, resident_places
 from slackwater.kernels.joins.bounded.regroup import regrouped
 from slackwater.kernels.joins.bounded.step import BatchBounds as Bounds
 from slackwater.kernels.joins.bounded.step import BoundedJoin, Done, bounded_step
 from slackwater.model.names import TIME
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
-from slackwater.semantics.join_memory import JoinPolicy
+from slackwater.semantics.join_memory import JoinPolicy, kept_room
 
 
 def regroup(ledgers: Sequence[Any], count: int) -> list[Any]:
@@ -100,7 +101,23 @@ class BoundedJoinProgram(JoinProgram):
             before_run=lambda: failpoints.hit("task.run.before", batch.failpoints),
             after_run=lambda: failpoints.hit("task.run.after", batch.failpoints),
             before_block=lambda: failpoints.hit("disk.spill", batch.failpoints),
+            kept=self._kept(),
         )
+
+    def _kept(self) -> KeptFiles | None:
+        """What this executor keeps of the resident blocks of all groups."""
+        batch, id = self.batch, self.operator.id
+        limit = batch.groups * kept_room(policy_of(self.node).memory)
+        kept = kept_files(batch.root, id, limit)
+        if kept is not None:
+            kept.begin(f"{batch.id} {batch.epoch}", self._wanted)
+        return kept
+
+    def _wanted(self) -> Callable[[str, int], bool]:
+        """Which blocks are of use to any group: those that reside, and those that this batch writes."""
+        ledgers = self.batch.ledgers.get(self.operator.id, [])
+        places = {at for known in ledgers if known is not None for at in resident_places(known)}
+        return wanted_places(places, self.batch.prefix(self.operator.id))
 
     def _written(self, done: Done) -> list[Run]:
         """The new runs. Blocks that were written and merged again in the same batch may have left some without use."""

@@ -45,6 +45,10 @@ class JoinKind(Kind):
 
         return owes(ledger)
 
+    def keeps_blocks(self, operator: Operator) -> bool:
+        assert isinstance(operator.node, Join)
+        return is_bounded(operator.node)
+
     def figures(self, after: AfterBatch) -> dict[str, Any]:
         """What a bounded join did, and how a join keeps its target for recall."""
         stats = [r.figures.join for r in after.reports if r.figures.join is not None]
@@ -91,6 +95,8 @@ JOIN_FIGURES: dict[str, Callable[[Stats], int]] = {
     "blocks": lambda s: sum(s.blocks),
     "productiveBlocks": lambda s: s.productive_blocks,
     "readBytes": lambda s: s.read_bytes,
+    "passReadBytes": lambda s: s.pass_read_bytes,
+    "keptBytes": lambda s: s.kept_bytes,
     "reads": lambda s: s.reads,
     "seeks": lambda s: s.seeks,
     "writtenBytes": lambda s: s.written_bytes,

@@ -43,6 +43,10 @@ class Kind(ABC):
         """Whether a group has work left that needs no new input."""
         raise _no_ledger(self)
 
+    def keeps_blocks(self, operator: Operator) -> bool:
+        """Whether its tasks let their executor keep blocks between batches (`store.kept`)."""
+        return False
+
     def figures(self, after: AfterBatch) -> dict[str, Any]:
         """What the progress record says of this kind alone."""
         return {}

@@ -25,6 +25,7 @@ from slackwater.engine.paths.task_errors import errors_here
 from slackwater.engine.paths.wire import Message, pack_control, routes, to_batches, unpack
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.kept import forget
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import ExecutionError
 from slackwater.kernels.types import arrow_schema
@@ -76,6 +77,9 @@ class LocalHost:
             reports = [TaskReport.from_json(body) for body in bodies]
         check_reports(batch, reports)
         return reports
+
+    def forget(self, root: str) -> None:
+        forget(root)
 
 
 def check_local(plan: Plan) -> None:

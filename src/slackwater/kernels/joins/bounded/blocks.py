@@ -17,20 +17,12 @@ import pyarrow as pa
 
 from slackwater.errors import CheckpointError
 from slackwater.kernels.files import Files, Reader, Writer
+from slackwater.kernels.kept import Kept, Located
 from slackwater.kernels.room import room_for
 
 __all__ = ["BlockStore", "Counts", "FileBlockStore", "Located", "RunFile"]
 
 _MAGIC = 8  # "ARROW1" and padding
-
-
-class Located(NamedTuple):
-    """Where a block is, and the checksum of its bytes."""
-
-    run: str
-    offset: int
-    length: int
-    crc: int
 
 
 class RunFile(NamedTuple):
@@ -44,10 +36,14 @@ class RunFile(NamedTuple):
 
 @dataclass
 class Counts:
-    """Disk work. A read that begins where the last one of the same store ended costs no seek."""
+    """Disk work. A read that begins where the last one of the same store ended costs no seek.
+
+    What is mapped because the executor had kept it (``kept_bytes``) is not read.
+    """
 
     reads: int = 0
     read_bytes: int = 0
+    kept_bytes: int = 0
     seeks: int = 0
     writes: int = 0
     written_bytes: int = 0
@@ -58,12 +54,19 @@ class BlockStore(Protocol):
 
     counts: Counts
 
-    def append(self, kind: str, table: pa.Table) -> Located:
-        """Write one block at the end of the open run of a kind (one per side and schema)."""
+    def append(self, kind: str, table: pa.Table, *, keep: bool = False) -> Located:
+        """Write one block at the end of the open run of a kind (one per side and schema).
+
+        With ``keep`` it will be asked for again, and need not be read then.
+        """
         ...
 
-    def read(self, at: Located, schema: pa.Schema) -> pa.Table:
-        """One block. Nothing else of its file is read."""
+    def read(self, at: Located, schema: pa.Schema, *, keep: bool = False) -> pa.Table:
+        """One block. Nothing else of its file is read. ``keep`` as for `append`."""
+        ...
+
+    def release(self, at: Located) -> None:
+        """A block need not be kept any longer; it stays on disk."""
         ...
 
     def finish(self) -> list[RunFile]:
@@ -99,6 +102,8 @@ class FileBlockStore:
         Called around the closing of each run, e.g. for failpoints.
     before_block
         Called before each block is written.
+    kept
+        What the executor keeps of the blocks; None: nothing.
     """
 
     files: Files
@@ -106,13 +111,14 @@ class FileBlockStore:
     before_run: Callable[[], None] = field(default=lambda: None)
     after_run: Callable[[], None] = field(default=lambda: None)
     before_block: Callable[[], None] = field(default=lambda: None)
+    kept: Kept | None = None
     counts: Counts = field(default_factory=Counts)
     _open: dict[str, _OpenRun] = field(default_factory=dict)
     _finished: list[RunFile] = field(default_factory=list)
     _reading: tuple[str, Reader] | None = None
     _head: tuple[str, int] = ("", -1)
 
-    def append(self, kind: str, table: pa.Table) -> Located:
+    def append(self, kind: str, table: pa.Table, *, keep: bool = False) -> Located:
         """Write one block at the end of the open run of a kind."""
         run = self._open.get(kind)
         if run is not None and run.schema != table.schema:
@@ -133,10 +139,29 @@ class FileBlockStore:
         run.rows += table.num_rows
         self.counts.writes += 1
         self.counts.written_bytes += length
-        return Located(run.name, offset, length, run.sink.part_crc)
+        at = Located(run.name, offset, length, run.sink.part_crc)
+        if keep and self.kept is not None:
+            self.kept.put(at, batch.serialize())
+        return at
 
-    def read(self, at: Located, schema: pa.Schema) -> pa.Table:
+    def read(self, at: Located, schema: pa.Schema, *, keep: bool = False) -> pa.Table:
         """One block. Nothing else of its file is read."""
+        if keep and self.kept is not None:
+            known = self.kept.get(at)
+            if known is not None:
+                self.counts.kept_bytes += at.length
+                return _decoded(known, schema)
+        data = self._checked(at)
+        if keep and self.kept is not None:
+            self.kept.put(at, data)
+        return _decoded(data, schema)
+
+    def release(self, at: Located) -> None:
+        """A block need not be kept any longer."""
+        if self.kept is not None:
+            self.kept.drop(at)
+
+    def _checked(self, at: Located) -> pa.Buffer:
         data = self._bytes(at)
         if len(data) != at.length or zlib.crc32(data) != at.crc:
             raise CheckpointError(
@@ -146,8 +171,7 @@ class FileBlockStore:
                 hint="restore the checkpoint from a backup, or start with a new checkpointLocation",
                 path=at.run,
             )
-        message = pa.ipc.read_message(pa.py_buffer(data))
-        return pa.Table.from_batches([pa.ipc.read_record_batch(message, schema)])
+        return pa.py_buffer(data)
 
     def finish(self) -> list[RunFile]:
         """Close the open runs, make them durable, and tell what has been written since the last call."""
@@ -228,6 +252,10 @@ class _Summing:
 
     def close(self) -> None:
         """The owner closes the file, after syncing it."""
+
+
+def _decoded(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.ipc.read_message(data), schema)])
 
 
 def _as_batch(table: pa.Table) -> pa.RecordBatch:

@@ -5,14 +5,14 @@ The rows are in block files; here is which blocks live, where, who resides in me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from slackwater.errors import CheckpointError
 from slackwater.kernels.buckets import BUCKETS
-from slackwater.kernels.joins.bounded.blocks import Located
-from slackwater.semantics.join_memory import Block, Debt, Marked, owes
+from slackwater.kernels.kept import Located
+from slackwater.semantics.join_memory import Block, Debt, Marked, owes, resides
 
 VERSION = 3
 READABLE = (2, 3)
@@ -92,6 +92,15 @@ def _unpacked(values: Sequence[Any]) -> Block:
         marks = [[*marks, *(named["buckets"] or (0, BUCKETS))]]
     named["marks"] = tuple(Marked(*m) for m in marks)
     return Block(**named)
+
+
+def resident_places(document: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Run and offset of the resident blocks of a document, and of their marks."""
+    for packed in (b for side in document["blocks"] for b in side):
+        block = _unpacked(packed)
+        if resides(block):
+            yield block.run, block.offset
+            yield from ((m.run, m.offset) for m in block.marks)
 
 
 def place_of(block: Block) -> Located:

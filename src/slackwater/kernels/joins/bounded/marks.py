@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.joins.band_join import Ints
-from slackwater.kernels.joins.bounded.blocks import BlockStore, Located
+from slackwater.kernels.joins.bounded.blocks import BlockStore
 from slackwater.kernels.joins.bounded.probe import Flags
-from slackwater.semantics.join_memory import Block, Marked
+from slackwater.kernels.kept import Located
+from slackwater.semantics.join_memory import Block, Marked, resides
 
 SCHEMA = pa.schema([("bits", pa.uint8())])
 
@@ -63,6 +64,7 @@ class Marks:
 
     def forget(self, block: Block) -> None:
         """The block is gone."""
+        self._release(block)
         self._changed.discard(block.number)
         _, flags = self._held.pop(block.number, (block, np.zeros(0, dtype=np.bool_)))
         self._size -= len(flags)
@@ -72,14 +74,23 @@ class Marks:
         for number in sorted(self._changed):
             block, flags = self._held[number]
             bits: npt.NDArray[np.uint8] = np.packbits(flags)
-            at = self._store.append(self._kind, pa.table([bits], schema=SCHEMA))
+            self._release(block)
+            table = pa.table([bits], schema=SCHEMA)
+            at = self._store.append(self._kind, table, keep=resides(block))
             block.marks = (Marked(*at, *(block.buckets or (0, BUCKETS))),)
         self._changed.clear()
+
+    def _release(self, block: Block) -> None:
+        if not block.is_piece:
+            for mark in block.marks:
+                self._store.release(Located(*mark[:4]))
 
     def _read(self, block: Block) -> Flags:
         flags = np.zeros(block.rows, dtype=np.bool_)
         # Several places: pieces of the block were in several groups, and each marked rows of its own.
         for mark in block.marks:
-            bits = self._store.read(Located(*mark[:4]), SCHEMA).column("bits").to_numpy()
+            place = Located(*mark[:4])
+            table = self._store.read(place, SCHEMA, keep=resides(block))
+            bits = table.column("bits").to_numpy()
             flags |= np.unpackbits(bits, count=block.rows).astype(np.bool_)
         return flags

@@ -14,7 +14,7 @@ from slackwater.kernels.joins.bounded.probe import present_in
 from slackwater.kernels.joins.bounded.residence import Residence
 from slackwater.kernels.joins.step import TIME
 from slackwater.model.names import ours
-from slackwater.semantics.join_memory import Block, BlockRules
+from slackwater.semantics.join_memory import Block, BlockRules, resides
 
 _MARK = ours("_found")
 
@@ -80,7 +80,8 @@ def _merge(
         low, high = times["min"].as_py(), times["max"].as_py()
         block = Block(old.number, low, high, table.num_rows, table.nbytes, old.place, worth)
         block.present = present_in(table)
-        at = house.store.append(f"merged{side}n{group[0].number}", table)
+        kind = f"merged{side}n{group[0].number}"
+        at = house.store.append(kind, table, keep=resides(block))
         block.run, block.offset, block.length, block.crc = at
         made.append((block, piece))
     if marks is not None:

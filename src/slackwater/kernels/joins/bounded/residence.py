@@ -9,14 +9,21 @@ import pyarrow as pa
 from slackwater.kernels.joins.bounded.blocks import BlockStore
 from slackwater.kernels.joins.bounded.ledger import Ledger, place_of
 from slackwater.kernels.joins.bounded.probe import Loaded, narrowed_rows
-from slackwater.semantics.join_memory import Block, JoinPolicy, areas, displaced, giver
+from slackwater.semantics.join_memory import (
+    Block,
+    JoinPolicy,
+    areas,
+    displaced,
+    giver,
+    resides,
+)
 
 
 class Residence:
     """The blocks of both sides.
 
-    That a block resides is a fact of the ledger and outlives the batch; ``memory`` only saves reading it again within
-    the batch. New blocks are here alone until they are written.
+    That a block resides is a fact of the ledger and outlives the batch. ``memory`` has its rows within the batch; the store is told to
+    keep them for the next. New blocks are here alone until they are written.
     """
 
     def __init__(
@@ -39,16 +46,17 @@ class Residence:
         """The rows of a block, from memory or from disk. Those of a resident block stay if ``keep``."""
         loaded = self.memory[side].get(block.number)
         if loaded is None:
-            table = self.store.read(place_of(block), self.schemas[side])
+            table = self.store.read(place_of(block), self.schemas[side], keep=resides(block))
             loaded = narrowed_rows(table, block.buckets)
-            if keep and block.place != "disk":
+            if keep and resides(block):
                 self.memory[side][block.number] = loaded
         return loaded
 
     def write(self, side: int, block: Block) -> None:
         """Store a block, unless it is stored."""
         if not block.run:
-            at = self.store.append(f"side{side}", self.memory[side][block.number].table)
+            table = self.memory[side][block.number].table
+            at = self.store.append(f"side{side}", table, keep=resides(block))
             block.run, block.offset, block.length, block.crc = at
 
     def clear_out(self, side: int, blocks: Sequence[Block]) -> Iterator[Loaded]:
@@ -66,6 +74,8 @@ class Residence:
     def drop(self, side: int, block: Block) -> None:
         """Forget the rows of a block."""
         self.memory[side].pop(block.number, None)
+        if block.run and not block.is_piece:
+            self.store.release(place_of(block))
 
     def make_room(self, side: int) -> None:
         """Let the oldest recent blocks go until what is resident fits; ``side`` is the one that grew."""
@@ -78,13 +88,15 @@ class Residence:
             block = recent[s].pop(0)
             sizes[s] -= block.bytes
             self.evicted += 1
-            self.write(s, block)
             block.place = "disk"
-            self.offer(s, block, self.memory[s].pop(block.number, None))
+            self.offer(s, block)
+            self.write(s, block)
+            if not resides(block):
+                self.drop(s, block)
         for s in (0, 1):
             self._shrink_productive(s)
 
-    def offer(self, side: int, block: Block, loaded: Loaded | None) -> None:
+    def offer(self, side: int, block: Block) -> None:
         """Let a block that has lost its place, or never had one, stay as a productive one, if it is."""
         productive = [b for b in self.ledger.blocks[side] if b.place == "productive"]
         margins = (self.policy.margin, self.policy.margin_rows)
@@ -95,8 +107,6 @@ class Residence:
             self._demote(side, old)
         block.place = "productive"
         self.promoted += 1
-        if loaded is not None:
-            self.memory[side][block.number] = loaded
 
     def _shrink_productive(self, side: int) -> None:
         """After the budget has become smaller."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from slackwater.kernels.joins.bounded.blocks import Counts
 from slackwater.kernels.joins.bounded.ledger import Ledger
+from slackwater.semantics.join_memory import resides
 
 
 @dataclass
@@ -15,6 +16,7 @@ class Stats:
     ``owed`` is the backlog: rows that have yet to meet a part of the other side. ``overdue`` rows paid their debt
     only when they would have been gone otherwise. ``delayed`` results came from passes. What steers the division of
     memory: ``frequency`` is the bytes that arrive per batch, ``worth`` the results that blocks have given, both faded.
+    ``read`` is what was read from state files, ``pass_read`` the part that passes read; ``kept`` is what the executor had kept.
     """
 
     arrived_rows: list[int] = field(default_factory=lambda: [0, 0])
@@ -37,6 +39,8 @@ class Stats:
     expired_blocks: int = 0
     merged_blocks: int = 0
     read_bytes: int = 0
+    pass_read_bytes: int = 0
+    kept_bytes: int = 0
     reads: int = 0
     seeks: int = 0
     written_bytes: int = 0
@@ -50,7 +54,7 @@ def sum_up(stats: Stats, ledger: Ledger, counts: Counts, before: Counts, now: in
         stats.blocks[side] = len(ledger.blocks[side])
         stats.frequency[side] = round(ledger.frequency[side])
         stats.worth[side] = round(sum(b.worth for b in ledger.blocks[side]))
-        stats.resident_bytes[side] = sum(b.bytes for b in ledger.blocks[side] if b.place != "disk")
+        stats.resident_bytes[side] = sum(b.bytes for b in ledger.blocks[side] if resides(b))
     since = [d.since for ds in ledger.debts for d in ds]
     stats.owed_age = now - min(since) if since else 0
     every = [b for bs in ledger.blocks for b in bs]
@@ -58,5 +62,6 @@ def sum_up(stats: Stats, ledger: Ledger, counts: Counts, before: Counts, now: in
     stats.state_bytes = sum(b.length for b in every)
     stats.reads = counts.reads - before.reads
     stats.read_bytes = counts.read_bytes - before.read_bytes
+    stats.kept_bytes = counts.kept_bytes - before.kept_bytes
     stats.seeks = counts.seeks - before.seeks
     stats.written_bytes = counts.written_bytes - before.written_bytes

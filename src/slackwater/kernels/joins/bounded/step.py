@@ -262,8 +262,14 @@ class _Work:
 
     def _pay(self, side: int, reason: Reason) -> bool:
         """One pass for the oldest debts of a side; whether it went through."""
-        ledger, other = self.ledger, 1 - side
         self.stats.passes[reason] = self.stats.passes.get(reason, 0) + 1
+        before = self.store.counts.read_bytes
+        through = self._pass(side)
+        self.stats.pass_read_bytes += self.store.counts.read_bytes - before
+        return through
+
+    def _pass(self, side: int) -> bool:
+        ledger, other = self.ledger, 1 - side
         debts = pass_group(ledger.debts[side], self.areas.debts)
         mine = [(b, d) for d in debts for b in ledger.blocks[side] if d.first <= b.number < d.end]
         blocks, by_block = [b for b, _ in mine], [d for _, d in mine]
@@ -290,7 +296,7 @@ class _Work:
                 # Only now, when all have met it: a block must not become resident in the midst of a pass.
                 for block in others[: len(rows)]:
                     if stage and block.place == "disk":
-                        self.house.offer(other, block, None)
+                        self.house.offer(other, block)
                 if len(rows) < len(others):
                     group.finish()
                     upto = others[len(rows)].number

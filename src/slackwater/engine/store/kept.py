@@ -1,0 +1,284 @@
+"""Blocks of state that an executor keeps between batches, as files that its Python workers map.
+
+It does not matter which worker gets a task: all of them map the same files, whose pages the system shares. The files lie in a
+directory of the executor, among Spark's own, for the owner alone:
+
+    SPARK_LOCAL_DIRS/slackwater-kept/QUERY/OPERATOR/RUN@OFFSET
+
+A block is known by its place in a state file, not by its group, so that a change of groups costs nothing. State files are never
+changed, so what is kept is never out of date.
+
+Guarantees: a block that comes out is the one that went in, or none comes out. Each owner sets a limit in bytes, beyond which the blocks
+that came first go. Nothing is promised about what is there: files may vanish at any time, and a full disk keeps none.
+
+What is removed, besides what its owner drops: in each batch the blocks that no group of the operator wants any more (those of
+a task that failed, say), and files that a dead worker left half written; now and then the blocks of queries and of executors that
+have long not been used. Spark removes the directory when the executor ends, and a query that ends removes its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.clock import wall_micros
+from slackwater.kernels.kept import Located
+
+FOLDER = "slackwater-kept"
+LOCAL_DIRS = "SPARK_LOCAL_DIRS"
+"""Where Spark tells its workers the directories of their executor; the first that can be used is taken."""
+
+UNUSED_SECONDS = 3600
+"""Blocks of a query or an executor that nobody has used for so long are removed by others."""
+
+HALF_WRITTEN_SECONDS = 600
+"""A file with a temporary name that is older than this belongs to a worker that died."""
+
+_LOCK = ".lock"
+_TURN = ".turn"
+_TEMPORARY = ".new-"
+_FOLDER_RIGHTS = 0o700
+
+_held: tuple[int, str, int] | None = None
+"""Process, directory and descriptor of the lock that says that the directory is in use."""
+
+
+class _Seal(NamedTuple):
+    """The last bytes of each file. ``total`` is a sum over the block's words: a mapped block is checked by it, which is five
+    times as fast as its CRC.
+    """
+
+    magic: bytes
+    crc: int
+    length: int
+    total: int
+
+    @classmethod
+    def of(cls, data: pa.Buffer, crc: int) -> _Seal:
+        return cls(_MAGIC, crc, data.size, _total(data))
+
+
+_MAGIC = b"swk1"
+_SEAL = struct.Struct("<4sIQQ")
+
+
+def _total(data: pa.Buffer) -> int:
+    words = data.size // 8 * 8
+    rest = int.from_bytes(memoryview(data)[words:], "little")
+    whole = int(np.frombuffer(data, dtype=np.uint64, count=words // 8).sum(dtype=np.uint64))
+    return (whole + rest) % (1 << 64)
+
+
+class KeptFiles:
+    """The blocks of one owner in this executor; see `kernels.kept.Kept`."""
+
+    def __init__(self, folder: Path, limit: int):
+        self._folder = folder
+        self._limit = limit
+        self._size: int | None = None
+
+    def get(self, at: Located) -> pa.Buffer | None:
+        path = self._path(at)
+        try:
+            with pa.memory_map(str(path)) as file:
+                whole = file.read_buffer()
+        except (OSError, pa.ArrowInvalid):  # an empty file cannot be mapped
+            return None
+        if whole.size == at.length + _SEAL.size:
+            data = whole.slice(0, at.length)
+            if _Seal(*_SEAL.unpack(whole.slice(at.length))) == _Seal.of(data, at.crc):
+                return data
+        _remove(path)
+        return None
+
+    def put(self, at: Located, data: pa.Buffer) -> None:
+        size = at.length + _SEAL.size
+        if data.size != at.length or zlib.crc32(data) != at.crc or size > self._limit:
+            return
+        temporary = self._folder / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            self._make_room(size)
+            with open(temporary, "xb", opener=_private) as out:
+                out.write(data)
+                out.write(_SEAL.pack(*_Seal.of(data, at.crc)))
+            os.replace(temporary, self._path(at))
+        except OSError:
+            # A full disk, or somebody removed the folder: then the block is read when it is needed.
+            _remove(temporary)
+
+    def drop(self, at: Located) -> None:
+        _remove(self._path(at))
+
+    def begin(self, turn: str, wanted: Callable[[], Callable[[str, int], bool]]) -> None:
+        """A task of a batch begins. The first one of a ``turn`` in this executor removes what is no longer wanted.
+
+        ``wanted()`` gives the test: whether the block of a run at an offset is still of use to any group.
+        """
+        with contextlib.suppress(OSError):
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(_FOLDER_RIGHTS, exist_ok=True)
+            mark = self._folder / _TURN
+            if _text(mark) == turn:
+                return
+            # Two tasks may both be the first: they remove the same.
+            with open(mark, "w", opener=_private) as out:
+                out.write(turn)
+            test = wanted()
+            for entry in _entries(self._folder):
+                place = _place(entry.name)
+                useless = _is_left(entry) if place is None else not test(*place)
+                if useless:
+                    _remove(Path(entry.path))
+
+    def _path(self, at: Located) -> Path:
+        return self._folder / f"{at.run}@{at.offset}"
+
+    def _make_room(self, size: int) -> None:
+        """Let the blocks go that came first, until one more fits. Tasks that run at the same time are seen when it gets tight."""
+        if self._size is None or self._size + size > self._limit:
+            blocks = [(e.stat(), e.path) for e in _entries(self._folder) if _place(e.name)]
+            blocks.sort(key=lambda b: b[0].st_mtime_ns)
+            self._size = sum(status.st_size for status, _ in blocks)
+            while blocks and self._size + size > self._limit:
+                status, path = blocks.pop(0)
+                _remove(Path(path))
+                self._size -= status.st_size
+        self._size += size
+
+
+def kept_files(query: str, owner: str, limit: int) -> KeptFiles | None:
+    """What this executor keeps for an owner, an operator of a query say, in ``limit`` bytes; None if this process is no worker of Spark.
+
+    ``query`` is the path of its checkpoint.
+    """
+    home = _home()
+    return None if home is None else KeptFiles(home / _query_name(query) / owner, limit)
+
+
+def forget(query: str) -> None:
+    """Remove what this executor keeps for a query."""
+    home = _home()
+    if home is not None:
+        shutil.rmtree(home / _query_name(query), ignore_errors=True)
+
+
+def _query_name(path: str) -> str:
+    return hashlib.sha256(path.encode()).hexdigest()[:16]
+
+
+# --- the directory ---------------------------------------------------------------------------------
+
+
+def _home() -> Path | None:
+    """The executor's directory, locked as in use for as long as this process lives."""
+    global _held
+    for place in filter(None, os.environ.get(LOCAL_DIRS, "").split(",")):
+        home = Path(place, FOLDER)
+        if _held is not None and _held[:2] == (os.getpid(), str(home)) and os.path.isdir(home):
+            return home
+        try:
+            os.makedirs(place, exist_ok=True)
+            home.mkdir(_FOLDER_RIGHTS, exist_ok=True)
+            lock = os.open(home / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        if _held is not None and _held[0] == os.getpid():
+            os.close(_held[2])
+        _held = (os.getpid(), str(home), lock)
+        _sweep(home)
+        return home
+    return None
+
+
+def _sweep(home: Path) -> None:
+    """Remove what queries of this executor and dead executors of this machine left. Each process does it once."""
+    for entry in _entries(home):
+        if entry.is_dir(follow_symlinks=False) and _unused(Path(entry.path)):
+            shutil.rmtree(entry.path, ignore_errors=True)
+    for entry in _entries(home.parent.parent):
+        other = Path(entry.path, FOLDER)
+        if other == home or not entry.is_dir(follow_symlinks=False):
+            continue
+        with contextlib.suppress(OSError):
+            if other.lstat().st_uid == os.getuid() and _is_dead(other):
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _is_dead(home: Path) -> bool:
+    """Whether no worker uses the directory of another executor, and none did for long: idle ones are ended by Spark."""
+    if not _unused(home):
+        return False
+    lock = os.open(home / _LOCK, os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _unused(folder: Path) -> bool:
+    """Whether nothing was made or removed in a folder, or one in it, for long."""
+    newest = max(os.stat(inner).st_mtime for inner, _, _ in os.walk(folder))
+    return wall_micros() / 1e6 - newest > UNUSED_SECONDS
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
+def _place(name: str) -> tuple[str, int] | None:
+    """The run and the offset of a kept block; None for other files."""
+    run, _, offset = name.rpartition("@")
+    return (run, int(offset)) if run and offset.isdigit() else None
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from list(entries)
+    except OSError:
+        return
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _is_left(entry: os.DirEntry[str]) -> bool:
+    """Whether a dead worker left a file half written."""
+    if not entry.name.startswith(_TEMPORARY):
+        return False
+    try:
+        return wall_micros() / 1e6 - entry.stat().st_mtime > HALF_WRITTEN_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def wanted_places(places: Collection[tuple[str, int]], prefix: str) -> Callable[[str, int], bool]:
+    """The usual test for `KeptFiles.begin`: blocks at these places, and those of runs that this batch writes."""
+    return lambda run, offset: (run, offset) in places or run.startswith(prefix)
