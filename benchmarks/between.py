@@ -42,16 +42,23 @@ class Row:
 
 @dataclass
 class Tree:
-    """One side: a process that runs the rounds it is asked for."""
+    """One side: a process that runs the rounds it is asked for.
+
+    With ``memory`` the bounded contender gets so many bytes per group, else what its case says. With ``tasks`` the time of the group tasks of joins
+    is measured, added up, instead of that of whole batches.
+    """
 
     process: subprocess.Popen[str]
+    memory: int | None = None
+    tasks: bool = False
     rounds: dict[Row, list[float]] = field(default_factory=dict)
 
     def run(self, row: Row, *, warm_up: bool = False) -> float:
         """Median seconds of a warm batch of one round; the answer was compared with the right one."""
         assert self.process.stdin is not None and self.process.stdout is not None
         order = {"benchmark": row.benchmark, "case": row.case, "contender": row.contender}
-        self.process.stdin.write(json.dumps({**order, "warm_up": warm_up}) + "\n")
+        how = {"warm_up": warm_up, "memory": self.memory, "tasks": self.tasks}
+        self.process.stdin.write(json.dumps({**order, **how}) + "\n")
         self.process.stdin.flush()
         for line in self.process.stdout:
             if line.startswith(ANSWER):
@@ -68,12 +75,18 @@ def main() -> None:
     parser.add_argument("commit", help="the commit to compare with")
     parser.add_argument("--benchmark", choices=["windows", "joins"], help="both unless given")
     parser.add_argument("--cases", help="parts of case names, e.g. 2m-60s-5s,10m")
+    parser.add_argument(
+        "--memory", type=int, help="bounded joins alone, with so many bytes a group"
+    )
+    parser.add_argument(
+        "--tasks", action="store_true", help="time the group tasks of joins, not batches"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--heap", default="4g", help="memory of each JVM (default: 4g)")
     parser.add_argument("--scratch", default=".bench", help="data and outputs (default: .bench)")
     options = parser.parse_args()
     scratch = Path(options.scratch).absolute()
-    rows = list(chosen(options.benchmark, options.cases))
+    rows = list(chosen(options.benchmark, options.cases, bounded=options.memory is not None))
     if not rows:
         parser.error(f"no case has {options.cases!r} in its name")
     verified = [*GIT, "rev-parse", "--verify", "--quiet", f"{options.commit}^{{commit}}"]
@@ -82,7 +95,11 @@ def main() -> None:
     with ExitStack() as stack:
         before = stack.enter_context(checked_out(options.commit, scratch))
         sides = {
-            name: Tree(stack.enter_context(child(root, scratch, name, options.heap)))
+            name: Tree(
+                stack.enter_context(child(root, scratch, name, options.heap)),
+                options.memory,
+                options.tasks,
+            )
             for name, root in (("before", before), ("now", ROOT))
         }
         for row in rows:
@@ -97,8 +114,12 @@ def main() -> None:
         print(table(rows, sides["before"].rounds, sides["now"].rounds))
 
 
-def chosen(benchmark: str | None, only: str | None) -> Iterator[Row]:
-    """Our contenders in the cases whose names have any of the parts."""
+def chosen(benchmark: str | None, only: str | None, *, bounded: bool = False) -> Iterator[Row]:
+    """Our contenders in the cases whose names have any of the parts; or bounded joins in the cases of joins."""
+    if bounded:
+        cases = (c for c in join_cases.FULL if _named(c.name, only))
+        yield from (Row("joins", c.name, join_cases.BOUNDED) for c in cases)
+        return
     if benchmark in (None, "windows"):
         for case in window_cases.FULL:
             if _named(case.name, only):

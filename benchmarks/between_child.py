@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import mean, median
@@ -15,6 +16,7 @@ from typing import Any
 import slackwater
 from benchmarks import cases, contenders, datagen, join_answers, join_cases, join_contenders, joins
 from benchmarks import windows as window_benchmark
+from slackwater.engine.store import history
 
 
 def main() -> None:
@@ -45,6 +47,7 @@ def windows(spark: Any, order: dict[str, Any], scratch: Path, own: Path) -> floa
 def join(spark: Any, order: dict[str, Any], scratch: Path, own: Path) -> float:
     """Mean seconds of a warm batch, since passes over what is on disk come now and then; 0 as for windows."""
     case = next(c for c in join_cases.FULL if c.name == order["case"])
+    case = replace(case, memory=order["memory"] or case.memory)
     source, contender = join_cases.prepare(case.data, scratch), order["contender"]
     if order["warm_up"]:
         joins.warm_up(spark, contender, case, source, own)
@@ -52,6 +55,10 @@ def join(spark: Any, order: dict[str, Any], scratch: Path, own: Path) -> float:
     work = own / "out" / contender
     run = join_contenders.run(spark, contender, case.band, source, work, memory=case.memory)
     joins.checked(case, contender, run, _right(case.band, source, own / "duckdb.parquet"))
+    if order["tasks"]:
+        warm = {b.id for b in run.warm(case.skip)}
+        records = [r for r in history.read(work / "checkpoint") if r["batchId"] in warm]
+        return mean(o["seconds"] for r in records for o in r["operators"].values())
     return mean(b.seconds for b in run.warm(case.skip))
 
 

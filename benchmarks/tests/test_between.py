@@ -12,6 +12,7 @@ def test_only_our_contenders_run_in_the_cases_that_are_named() -> None:
         "joins bounded-270s splits", "joins bounded-270s bounded",
     ]  # fmt: skip
     assert {r.benchmark for r in chosen("joins", None)} == {"joins"}
+    assert [str(r) for r in chosen(None, "400k", bounded=True)] == ["joins 400k-30s bounded"]
 
 
 def test_rounds_are_compared_in_pairs() -> None:
