@@ -58,7 +58,7 @@ def join(spark: Any, order: dict[str, Any], scratch: Path, own: Path) -> float:
     if order["tasks"]:
         warm = {b.id for b in run.warm(case.skip)}
         records = [r for r in history.read(work / "checkpoint") if r["batchId"] in warm]
-        return mean(o["seconds"] for r in records for o in r["operators"].values())
+        return mean([float(o["seconds"]) for r in records for o in r["operators"].values()])
     return mean(b.seconds for b in run.warm(case.skip))
 
 

@@ -21,7 +21,7 @@ from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.model.join import is_existence
+from slackwater.model.join import How, is_existence
 from slackwater.model.node import Join
 from slackwater.model.schema import Expr, Named
 from slackwater.testing.clock import ManualClock
@@ -227,3 +227,27 @@ def test_a_key_is_kept_apart_from_a_column_of_another_type() -> None:
     wider = Named("k", Expr("`k`", "decimal(20,0)", '"k"'))
     other = Join(**{**vars(join), "keys": ((wider,), (wider,))})
     assert "__sw_k0" in InputRows(other, 0).lean.names
+
+
+@pytest.mark.spec("XJ-F24")
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_marked_pairs_are_those_that_passes_made(engine: Engine, how: How) -> None:
+    """In memory between nothing and all: the other columns are the definition's, the marks are as many as were counted."""
+    data = batches(9, 8, 20)
+    step = {"join": [{"as": "a", "from": "s"}, {"as": "b", "from": "s"}], "times": ["ta", "tb"],
+            "keys": ["k"], "band": {"before": 9, "after": 7}, "how": how}  # fmt: skip
+    stream = {"columns": COLUMNS, "time": ["ta", "tb"], "progress": {"bounded_delay": DELAY}}
+    script = [*({"rows": {"s": rows}} for rows in data), {"end": True}]
+
+    def query(**more: Any) -> Transcript:
+        return parse({"name": "join", "streams": {"s": stream}, "query": {"pairs": [{**step, **more}]},
+                      "script": script})  # fmt: skip
+
+    run(engine, query(memory=900, mark_delayed=True), data, {0: 2, 4: 3})
+    want = counted([r for o in oracle(query()) for r in o.outputs["pairs"]])
+    rows = engine.rows("pairs")
+    marks = [r.pop("_delayed") for r in rows]
+    assert counted(rows) == want
+    told = [o["join"] for r in engine.records for o in r["operators"].values() if "join" in o]
+    assert 0 < sum(marks) == sum(f["delayedResults"] for f in told) < len(rows)
+    assert any("delayMs" in f for f in told)

@@ -168,10 +168,11 @@ def replay(
     ledgers=None,
     hook=None,
     kept=None,
+    each=None,
 ) -> Run:
     """Run a trace batch by batch. Between batches nothing is kept but the files that the ledger names, and its JSON.
 
-    ``kept`` gives what the executor keeps besides, for each batch.
+    ``kept`` gives what the executor keeps besides, for each batch. ``each`` takes what came out in each.
     """
     spec = JoinSpec(band, 1, COLUMNS, how=how, max_pairs=max_pairs)
     run = Run()
@@ -204,12 +205,16 @@ def replay(
                 if path.name not in done.ledger.runs():
                     path.unlink()
             run.stats.append(done.stats)
+            came: Counter = Counter()
             for row in (r for chunk in found for r in chunk.to_pylist()):
-                run.out[(row["_0.id"], row["_1.id"])] += 1
+                came[(row["_0.id"], row["_1.id"])] += 1
                 if below(row, promised):
                     run.broken.append(row)
                 if below(row, unheld):
                     run.unheld.append(row)
+            run.out += came
+            if each is not None:
+                each(came)
             run.held.append(done.held)
             promised = (time_bounds(band, done.held), max_bound(band, done.held, how))
             unheld = (time_bounds(band, trace.bounds[n]), max_bound(band, trace.bounds[n], how))

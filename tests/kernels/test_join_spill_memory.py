@@ -10,6 +10,7 @@ import pytest
 
 from slackwater.kernels.joins.bounded import step as join_spill
 from slackwater.model.join import Band
+from slackwater.semantics.join_delay import delay_of
 from slackwater.semantics.join_memory import JoinPolicy, areas
 from slackwater.semantics.limits import END
 from tests.kernels.join_traces import (
@@ -37,6 +38,24 @@ def test_overload_shows_as_a_backlog_and_drains():
     assert sum(s.delayed_results for s in run.stats) > 0
     # The limit is kept, but for what a single block takes, and the rows that are paid for.
     assert all(s.read_bytes < 4 * 10_000 for s in run.stats[:-1])
+
+
+@pytest.mark.spec("XJ-F04")
+def test_the_delay_of_each_pair_is_counted_from_the_batch_of_its_later_row():
+    """By brute force: the batch in which a pair came out, against the one that brought its later row."""
+    trace, band = steady(batches=8, rows=30, quiet=3), Band(100, 100)
+    arrived = {i: n for n, sides in enumerate(trace.rows) for side in sides for _, _, i in side}
+    for policy in (JoinPolicy(10_000_000), JoinPolicy(8_000, backlog=0.4), JoinPolicy(4_000)):
+        outs = []
+        run = replay(trace, band, policy, max_pairs=1_000, clock=1_000, each=outs.append)
+        assert run.out == slow_join(trace, band)
+        for n, (found, stats) in enumerate(zip(outs, run.stats, strict=True)):
+            waited: Counter = Counter()
+            for (i, j), count in found.items():
+                waited[(n - max(arrived[i], arrived[j])) * 1_000] += count
+            assert Counter(dict(map(tuple, stats.delays))) == waited
+        assert delay_of(s.delays for s in run.stats) is not None
+    assert any(d for s in run.stats for d, _ in s.delays), "some pairs must wait"
 
 
 def test_each_trigger_works_alone():

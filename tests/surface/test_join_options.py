@@ -12,6 +12,7 @@ from slackwater.engine.operators.join_kind import is_bounded
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Join, Node, Sort, Source
 from slackwater.model.policy import Ordered
+from slackwater.model.render import render
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 from tests.surface.test_grouped import stream
@@ -59,6 +60,33 @@ def test_a_deadline_without_memory_is_refused() -> None:
     with pytest.raises(AnalysisError, match="deadline") as caught:
         joined(deadline="5 seconds")
     assert "memory=" in (caught.value.hint or "")
+
+
+@pytest.mark.spec("XJ-F24")
+def test_a_column_that_marks_delayed_pairs_is_part_of_the_query() -> None:
+    marked, plain = (join_of(joined(memory="1m", markDelayed=m)) for m in (True, False))
+    assert marked.schema[-1] == Field("_delayed", "boolean") and marked.marks_delayed
+    assert marked.schema[:-1] == plain.schema and not plain.marks_delayed
+    assert render(marked) != render(plain) == render(join_of(joined(memory="2m")))
+    assert "delayed" not in render(plain)
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [({"markDelayed": True}, "memory="), ({"markDelayed": "yes", "memory": "1m"}, "True or False")],
+)
+def test_a_mark_without_memory_is_refused(options: Any, hint: str) -> None:
+    with pytest.raises(AnalysisError, match="markDelayed") as caught:
+        joined(**options)
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_column_of_the_same_name_is_refused() -> None:
+    fields = (Field("k", "string"), Field("ats", "bigint"), Field("_Delayed", "bigint"))
+    other = stream(Source(fields, (TimeColumn("ats", "long", None),), "a", 0, (Ordered(),)))
+    with pytest.raises(AnalysisError, match="_delayed") as caught:
+        other.join(source("b"), "k", BAND, memory="1m", markDelayed=True)
+    assert "withColumnRenamed" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("memory", [None, "1m"])

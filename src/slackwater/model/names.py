@@ -66,6 +66,8 @@ ROW, MATCHED = ours("_row"), ours("_matched")
 """Of a row that waits in an outer, semi or anti join: its number, and whether it has met a partner."""
 CODE = ours("_code")
 """The hash of a row's keys."""
+DELAYED = ours("_delayed")
+"""Whether a pair of a bounded join came from a pass."""
 PASS = ours("_pass")
 """Whether all filters let a row pass."""
 FLOOR = ours("_floor")

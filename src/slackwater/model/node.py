@@ -9,6 +9,7 @@ from typing import Any, Literal
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join import Condition, How, MixedKey, Within, is_existence
 from slackwater.model.meaning import Meaning
+from slackwater.model.names import DELAYED
 from slackwater.model.policy import Policy
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
@@ -239,7 +240,7 @@ class Join(Node):
     one alone. Its ``where`` is over ``pair``, since a result lacks the right row's columns. ``memory`` bounds what
     a partition-group may hold, in bytes, and ``deadline`` how long a pair may wait for a pass over what is on
     disk, in microseconds; neither changes a result. ``mixed_keys`` are those whose types differ
-    between the inputs.
+    between the inputs. An output that is `DELAYED` says whether a pair came from a pass.
     """
 
     inputs: tuple[Node, ...] = ()
@@ -265,12 +266,14 @@ class Join(Node):
     @property
     def tested(self) -> tuple[Named, ...]:
         """The columns that ``where`` is over."""
-        return self.pair if is_existence(self.how) else self.outputs
+        if is_existence(self.how):
+            return self.pair
+        return tuple(o for o in self.outputs if o.expr.sql != DELAYED_OUTPUT.expr.sql)
 
     @property
     def raw_fields(self) -> tuple[Field, ...]:
         """Columns of the operator's own table that ``outputs`` need."""
-        return tuple(
+        columns = tuple(
             Field(raw_name(i, f.name), f.type)
             for i, (child, used) in enumerate(
                 zip(self.inputs, self._used(self.outputs), strict=True)
@@ -278,6 +281,12 @@ class Join(Node):
             for f in child.schema
             if f.name in used
         )
+        return (*columns, Field(DELAYED, "boolean")) if self.marks_delayed else columns
+
+    @property
+    def marks_delayed(self) -> bool:
+        """Whether a column says which pairs came from a pass."""
+        return any(o.expr.sql == DELAYED_OUTPUT.expr.sql for o in self.outputs)
 
     @property
     def used(self) -> tuple[frozenset[str], ...]:
@@ -295,6 +304,10 @@ class Join(Node):
             frozenset(f.name for f in child.schema if is_used(i, f))
             for i, child in enumerate(self.inputs)
         )
+
+
+DELAYED_OUTPUT = Named("_delayed", column(DELAYED, "boolean"))
+"""The output of a bounded join that says whether a pair came from a pass."""
 
 
 def raw_name(input: int, column: str) -> str:

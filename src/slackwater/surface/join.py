@@ -23,7 +23,7 @@ from slackwater.model.join import (
 )
 from slackwater.model.join_times import join_times, renamed
 from slackwater.model.names import ours
-from slackwater.model.node import Join, Node, Source, raw_name
+from slackwater.model.node import DELAYED_OUTPUT, Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
@@ -52,6 +52,7 @@ def join_streams(
     emit: str = "immediate",
     times: Sequence[str] | None = None,
     deadline: Any = None,
+    markDelayed: bool = False,
 ) -> Stream:
     """One stream of the matching rows of several."""
     check_streams(streams, "join")
@@ -72,6 +73,14 @@ def join_streams(
             "memory",
             memory,
             f"a {kind} join keeps all rows that wait, whatever their size: leave memory out, or use an inner join",
+        )
+    if not isinstance(markDelayed, bool):
+        raise _bad("markDelayed", markDelayed, "use True or False")
+    if markDelayed and size is None:
+        raise _bad(
+            "markDelayed",
+            markDelayed,
+            "it is for joins with memory=: others have no delayed results",
         )
     if size is not None and len(streams) != 2:
         raise _bad(
@@ -108,8 +117,11 @@ def join_streams(
     if left is not None:
         pair, shown = _asked(test, shown.outputs), left
     own = [renamed(c, partial(shown.name_of, i)) for i, c in enumerate(columns[: shown.inputs])]
+    fields, outputs = shown.fields, shown.outputs
+    if markDelayed:
+        fields, outputs = shown.with_delayed()
     node = Join(
-        shown.fields,
+        fields,
         join_times(own, kind),
         tuple(s._node for s in streams),
         keys,
@@ -117,7 +129,7 @@ def join_streams(
         span,
         kind,
         test,
-        shown.outputs,
+        outputs,
         tuple(t.name for t in own),
         size,
         None if deadline is None else parse_duration(deadline, what="deadline", positive=False),
@@ -239,6 +251,18 @@ class _Columns:
             keys = self._shared if alone else set()
             made.append(Origin(s, {n: out for n, out in names.items() if out not in keys}))
         return made
+
+    def with_delayed(self) -> tuple[tuple[Field, ...], tuple[Named, ...]]:
+        """Fields and outputs with the column that says which pairs came from a pass."""
+        name = DELAYED_OUTPUT.name
+        if any(f.name.lower() == name for f in self.fields):
+            raise AnalysisError(
+                "DUPLICATE_COLUMN",
+                f"markDelayed=True adds a column '{name}', and the streams have one",
+                hint="rename theirs before the join with .withColumnRenamed(...)",
+                name=name,
+            )
+        return (*self.fields, Field(name, "boolean")), (*self.outputs, DELAYED_OUTPUT)
 
     @property
     def owners(self) -> dict[str, tuple[int, str]]:

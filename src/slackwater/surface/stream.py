@@ -308,6 +308,7 @@ class Stream:
         emit: str = "immediate",
         times: Sequence[str] | None = None,
         deadline: Any = None,
+        markDelayed: bool = False,
     ) -> Stream:
         """Pairs of rows with equal keys that are near each other in time.
 
@@ -339,10 +340,15 @@ class Stream:
         deadline
             With ``memory``: how long a pair may wait for a pass over the rows on disk, such as ``"10 seconds"``;
             ``"0 seconds"`` probes the disk in every batch.
+        markDelayed
+            With ``memory``: add a column ``_delayed``, which is true if a pair came later than its rows, from a pass over the rows
+            on disk.
         """
         from slackwater.surface.join import join_streams
 
-        return join_streams([self, other], on, within, how, where, memory, emit, times, deadline)
+        return join_streams(
+            [self, other], on, within, how, where, memory, emit, times, deadline, markDelayed
+        )
 
     # ---- operators with state ----
     def dropDuplicates(

@@ -26,7 +26,7 @@ from slackwater.kernels.joins.bounded.ledger import Ledger, resident_places
 from slackwater.kernels.joins.bounded.regroup import regrouped
 from slackwater.kernels.joins.bounded.step import BatchBounds as Bounds
 from slackwater.kernels.joins.bounded.step import BoundedJoin, Done, bounded_step
-from slackwater.model.names import TIME
+from slackwater.model.names import DELAYED, TIME
 from slackwater.model.node import Join
 from slackwater.semantics.bounds import END
 from slackwater.semantics.join_memory import JoinPolicy, kept_room
@@ -87,10 +87,17 @@ class BoundedJoinProgram(JoinProgram):
                 store,
                 [map(r.arrived_lean, a.tables) for r, a in zip(self.rows, inputs, strict=True)],
                 Bounds(old, new, self.batch.now or 0, min(new) >= END),
-                lambda table, delayed: self.send(table),
+                lambda table, delayed: self.send(self._marked(table, delayed)),
             )
         finally:
             store.close()
+
+    def _marked(self, results: pa.Table, delayed: bool) -> pa.Table:
+        """The results with the column that says whether they came from a pass, if one is asked for."""
+        if not self.node.marks_delayed:
+            return results
+        flags = pa.repeat(pa.scalar(delayed), results.num_rows)
+        return results.append_column(DELAYED, flags)
 
     def _store(self) -> FileBlockStore:
         batch = self.batch

@@ -13,6 +13,7 @@ from slackwater.engine.operators.kinds import AfterBatch, Kind
 from slackwater.engine.operators.program import GroupContext, Program
 from slackwater.engine.plan.plan import Operator
 from slackwater.model.node import Join
+from slackwater.semantics.join_delay import Delay, delay_of
 from slackwater.semantics.quality.recall_state import RecallState
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ def _bounded(stats: Sequence[Stats]) -> dict[str, Any]:
         for name, pair in JOIN_SIDES.items()
     }
     age = max(s.owed_age for s in stats) // 1000
-    return {"join": {**total, **sides, "owedAgeMs": age, "passes": passes}}
+    delay = delay_of(s.delays for s in stats)
+    waited = {} if delay is None else {"delayMs": _delay(delay)}
+    return {"join": {**total, **sides, "owedAgeMs": age, "passes": passes, **waited}}
+
+
+def _delay(delay: Delay) -> dict[str, float]:
+    return {"mean": round(delay.mean / 1000, 3), "p95": delay.p95 / 1000}
 
 
 def _recall(known: RecallState | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.model.join import Condition
+from slackwater.model.names import DELAYED
 from slackwater.model.node import Join, raw_name
 from slackwater.model.schema import Field, Named
 from slackwater.semantics.limits import END, START
@@ -17,9 +18,18 @@ from slackwater.testing.oracle.join import JoinOracle, JoinRow, Result, first_pa
 from slackwater.testing.oracle.types import Item, Row
 from slackwater.testing.oracle.windows import time_of
 
+NO_MEMORY = 1
+"""Bytes in which no row can stay, so that every pair comes from a pass over the disk."""
+
+AMPLE = 1 << 20
+"""Bytes in which the few rows of a test all stay, so that none does."""
+
 
 class JoinNode:
-    """One join of a query; memory is no matter here."""
+    """One join of a query. Memory matters to nothing but a column that says which pairs came from a pass.
+
+    That is known here of joins in which either nothing or everything stays in memory.
+    """
 
     def __init__(self, node: Join):
         self.node = node
@@ -42,7 +52,15 @@ class JoinNode:
             for i, row in enumerate(rows)
             for f in self.node.inputs[i].schema
         }
+        raw[DELAYED] = self._delayed(rows) if self.node.marks_delayed else None
         return {o.name: compile_expression(o.expr.sql)(raw) for o in outputs}
+
+    def _delayed(self, rows: Result | Sequence[JoinRow]) -> bool:
+        """A row without a partner leaves when none can come any more: that is no delay."""
+        memory = self.node.memory or 0
+        if NO_MEMORY < memory < AMPLE:
+            raise ValueError(f"which pairs a join in {memory} bytes delays is not known here")
+        return memory <= NO_MEMORY and all(row is not None for row in rows)
 
     def _holds(self, rows: Sequence[JoinRow]) -> bool:
         where = self.node.where

@@ -17,7 +17,7 @@ from slackwater.model.join import (
     is_existence,
 )
 from slackwater.model.join_times import join_times, renamed
-from slackwater.model.node import Join, Node, Source, raw_name
+from slackwater.model.node import DELAYED_OUTPUT, Join, Node, Source, raw_name
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
 from slackwater.model.window import TimeWindow
@@ -30,6 +30,7 @@ Pipeline = Callable[[Any], Node]
 
 KNOWN = {
     "join", "keys", "times", "band", "tumbling", "reach", "how", "where", "memory", "deadline",
+    "mark_delayed",
 }  # fmt: skip
 SPANS = {"band", "tumbling", "reach"}
 
@@ -58,6 +59,9 @@ def build_join(step: Mapping[str, Any], pipeline: Pipeline, expression: Expressi
     if is_existence(how):
         pair = () if test is None else outputs
         names, outputs = _outputs(inputs[:1], labels[:1], [key[:1] for key in shared], how)
+        schema = tuple(Field(o.name, o.expr.type) for o in outputs)
+    if step.get("mark_delayed"):
+        outputs = (*outputs, DELAYED_OUTPUT)
         schema = tuple(Field(o.name, o.expr.type) for o in outputs)
     own = [
         renamed(t, partial(lambda i, name: names[i, name], i))

@@ -46,6 +46,8 @@ class DebtGroup:
         numbers = np.arange(len(blocks), dtype=np.min_scalar_type(len(blocks)))
         self._owner = np.repeat(numbers, sizes)
         self._matched = np.zeros(len(self._probe), dtype=np.bool_)
+        self.made = np.zeros(len(blocks), dtype=np.int64)
+        """Results so far, by block."""
         self._late = any(d.floor > START for d in debts)
 
     def meet(
@@ -93,6 +95,7 @@ class DebtGroup:
             worth += np.bincount(owner, minlength=len(others))
         if not made.any():
             return
+        self.made += made
         for block, count in (*zip(self._blocks, made.tolist()), *zip(others, worth.tolist())):
             block.worth += count
         if marks is not None:

@@ -16,6 +16,7 @@ class Results:
     def __init__(self, emit: Emit, most_rows: int, most_bytes: int) -> None:
         self.rows = 0
         self.delayed = 0
+        self.alone = 0
         self._emit = emit
         self._most = (most_rows, most_bytes)
         self._waiting: dict[bool, list[pa.Table]] = {False: [], True: []}
@@ -29,6 +30,11 @@ class Results:
         """Results of a pass."""
         self.delayed += output.num_rows
         self._add(output, True)
+
+    def add_alone(self, output: pa.Table) -> None:
+        """Rows without a partner."""
+        self.alone += output.num_rows
+        self._add(output, False)
 
     def hand_on(self) -> None:
         """Hand on what is waiting."""

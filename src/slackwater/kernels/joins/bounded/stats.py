@@ -14,7 +14,8 @@ class Stats:
     """Figures of one batch; pairs of numbers are (left, right), sizes are bytes, ages microseconds.
 
     ``owed`` is the backlog: rows that have yet to meet a part of the other side. ``overdue`` rows paid their debt
-    only when they would have been gone otherwise. ``delayed`` results came from passes. What steers the division of
+    only when they would have been gone otherwise. ``delayed`` results came from passes. ``delays`` are pairs
+    of a delay in microseconds and how many results had it (`semantics.join_delay`). What steers the division of
     memory: ``frequency`` is the bytes that arrive per batch, ``worth`` the results that blocks have given, both faded.
     ``read`` is what was read from state files, ``pass_read`` the part that passes read; ``kept`` is what the executor had kept.
     """
@@ -22,6 +23,7 @@ class Stats:
     arrived_rows: list[int] = field(default_factory=lambda: [0, 0])
     results: int = 0
     delayed_results: int = 0
+    delays: list[list[int]] = field(default_factory=list)
     passes: dict[str, int] = field(default_factory=dict)
     paid_rows: int = 0
     overdue_rows: int = 0

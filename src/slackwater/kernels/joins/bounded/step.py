@@ -9,6 +9,7 @@ At most the policy's memory is held, and a constant: the indexes of a few chunks
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -136,6 +137,7 @@ class _Work:
         self.first_new = tuple(ledger.numbers)
         self.results = Results(emit, spec.max_pairs, max(self.areas.chunk, _LEAST_RESULTS))
         self.stats = Stats()
+        self.delays: Counter[int] = Counter()
         self.before = replace(store.counts)
         self.pass_bytes = 0
         self.limited = False
@@ -162,6 +164,9 @@ class _Work:
         files = self.store.finish()
         self.stats.promoted, self.stats.evicted = self.house.promoted, self.house.evicted
         self.stats.results, self.stats.delayed_results = self.results.rows, self.results.delayed
+        at_once = self.results.rows - self.results.delayed - self.results.alone
+        self.delays[0] += at_once
+        self.stats.delays = [[delay, count] for delay, count in self.delays.items() if count]
         sum_up(self.stats, self.ledger, self.store.counts, self.before, self.batch.now)
         return Done(self.ledger, held, files, self.stats)
 
@@ -183,7 +188,7 @@ class _Work:
         null = no_key(self.spec, side, rows)
         if null.any():
             if self.marks[side] is not None:
-                self.results.add(self.joiner.padded(side, rows.filter(pa.array(null))))
+                self.results.add_alone(self.joiner.padded(side, rows.filter(pa.array(null))))
             rows = rows.filter(pa.array(~null))
         if not rows.num_rows:
             return
@@ -298,12 +303,12 @@ class _Work:
                     if stage and block.place == "disk":
                         self.house.offer(other, block)
                 if len(rows) < len(others):
-                    group.finish()
+                    self._finish(group, by_block)
                     upto = others[len(rows)].number
                     rest = [self.rules.advanced(d, upto) for d in debts]
                     ledger.debts[side][: len(debts)] = rest
                     return False
-        group.finish()
+        self._finish(group, by_block)
         self._count_paid(side, mine)
         del ledger.debts[side][: len(debts)]
         ledger.paid[side] = 0 if stage else ledger.paid[side] + size
@@ -311,6 +316,14 @@ class _Work:
             for block in ledger.blocks[other]:
                 block.worth = faded(block.worth, self.policy.decay)
         return True
+
+    def _finish(self, group: DebtGroup, debts: Sequence[Debt]) -> None:
+        """End a pass; ``debts[i]`` is that of the group's block i."""
+        group.finish()
+        for debt, count in zip(debts, group.made.tolist()):
+            if count:
+                waited = self.batch.now - debt.since
+                self.delays[waited] += count
 
     def _who(self, debts: Sequence[tuple[Debt, tuple[int, int]]], other: Block) -> list[bool]:
         """Which of the debts, given with their reach, are owed to a block of the other side."""
@@ -387,7 +400,7 @@ class _Work:
             matched = matched[loaded.places]
         alone = (times >= block.closed) & (times < dead) & ~matched
         if alone.any():
-            self.results.add(self.joiner.padded(side, loaded.table.filter(pa.array(alone))))
+            self.results.add_alone(self.joiner.padded(side, loaded.table.filter(pa.array(alone))))
         block.closed = dead
 
     def _expire(self, side: int, block: Block) -> None:
