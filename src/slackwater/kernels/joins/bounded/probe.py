@@ -91,10 +91,20 @@ class PairRows:
         self.columns, self.times = columns, times
 
     @classmethod
-    def of(cls, tables: Sequence[pa.Table], names: Sequence[str]) -> PairRows:
-        """The rows of some tables one after the other."""
-        columns = {n: Pieces([c for t in tables for c in t.column(n).chunks]) for n in names}
-        return cls(columns, np.concatenate([ints(t, TIME) for t in tables]))
+    def some(cls, tables: Sequence[pa.Table], rows: Ints, names: Sequence[str]) -> PairRows:
+        """Some rows, in rising order of their numbers, where the tables are counted one after the other."""
+        starts = np.cumsum([0, *(t.num_rows for t in tables)])
+        cuts = np.searchsorted(rows, starts)
+        parts = [
+            (t, rows[cuts[i] : cuts[i + 1]] - starts[i])
+            for i, t in enumerate(tables)
+            if cuts[i] < cuts[i + 1]
+        ]
+        at = [pa.array(p) for _, p in parts]
+        columns = {
+            n: Pieces([flat(t.column(n)).take(a) for (t, _), a in zip(parts, at)]) for n in names
+        }
+        return cls(columns, np.concatenate([ints(t, TIME)[p] for t, p in parts]))
 
 
 def ints(table: pa.Table, name: str) -> Ints:
@@ -272,8 +282,9 @@ class Probe:
         rows, start, end = self._lookup(np.concatenate([ints(t, CODE) for t in tables]))
         if not len(rows):
             return
-        other = PairRows.of(tables, self._joiner.needed[1 - side])
-        times = other.times[rows]
+        # Of the other side only what has a partner here, as far as codes tell, is copied.
+        other = PairRows.some(tables, rows, self._joiner.needed[1 - side])
+        times = other.times
         low, high = partners(spec.within, 1 - side, side, times)
         probing = np.arange(len(rows))
         spans = spans_within(self._times, probing, start, end, np.asarray(low), np.asarray(high))
@@ -291,7 +302,7 @@ class Probe:
                 continue
             theirs = rows[met]
             sides: list[PairRows] = [self._rows, other]
-            at: list[Ints] = [own, theirs]
+            at: list[Ints] = [own, met]
             at_times = [self._times[place], times[met]]
             if side == 1:
                 sides, at, at_times = sides[::-1], at[::-1], at_times[::-1]
@@ -321,8 +332,8 @@ def _pieces(parts: list[pa.Array]) -> Pieces:
 
 def code_time_order(codes: Ints, times: Ints) -> Ints:
     """Row numbers in order of (code, time)."""
-    # Blocks are in order of their codes, so that sorting is mostly merging; and few codes occur twice.
-    order = np.argsort(codes, kind="stable")
+    # Few codes occur twice.
+    order = np.argsort(codes)
     ordered = codes[order]
     same = ordered[1:] == ordered[:-1]
     if same.any():

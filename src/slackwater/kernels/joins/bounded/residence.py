@@ -89,28 +89,36 @@ class Residence:
             sizes[s] -= block.bytes
             self.evicted += 1
             block.place = "disk"
-            self.offer(s, block)
+            self.offer(s, block, self.productive(s))
             self.write(s, block)
             if not resides(block):
                 self.drop(s, block)
         for s in (0, 1):
             self._shrink_productive(s)
 
-    def offer(self, side: int, block: Block) -> None:
-        """Let a block that has lost its place, or never had one, stay as a productive one, if it is."""
-        productive = [b for b in self.ledger.blocks[side] if b.place == "productive"]
+    def productive(self, side: int) -> list[Block]:
+        """The productive blocks of a side."""
+        return [b for b in self.ledger.blocks[side] if b.place == "productive"]
+
+    def offer(self, side: int, block: Block, productive: list[Block]) -> None:
+        """Let a block that has lost its place, or never had one, stay as a productive one, if it is.
+
+        ``productive`` are those that are, and is changed.
+        """
         margins = (self.policy.margin, self.policy.margin_rows)
         going = displaced(block, productive, self.areas.productive // 2, *margins)
         if going is None:
             return
         for old in going:
             self._demote(side, old)
+            productive.remove(old)
+        productive.append(block)
         block.place = "productive"
         self.promoted += 1
 
     def _shrink_productive(self, side: int) -> None:
         """After the budget has become smaller."""
-        productive = [b for b in self.ledger.blocks[side] if b.place == "productive"]
+        productive = self.productive(side)
         productive.sort(key=lambda b: b.worth / max(1, b.bytes), reverse=True)
         while sum(b.bytes for b in productive) > self.areas.productive // 2:
             self._demote(side, productive.pop())

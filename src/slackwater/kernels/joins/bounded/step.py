@@ -289,6 +289,7 @@ class _Work:
         )
         size = sum(weight(d) for d in debts)
         stage = ledger.paid[side] + size >= self.policy.stage_share * self.areas.debts
+        productive = self.house.productive(other)
         spans = [(d, self._reach(side, d)) for d in debts]
         tasks = [(b, who) for b in ledger.blocks[other] if any(who := self._who(spans, b))]
         for who, run in groupby(tasks, key=lambda task: task[1]):
@@ -301,7 +302,7 @@ class _Work:
                 # Only now, when all have met it: a block must not become resident in the midst of a pass.
                 for block in others[: len(rows)]:
                     if stage and block.place == "disk":
-                        self.house.offer(other, block)
+                        self.house.offer(other, block, productive)
                 if len(rows) < len(others):
                     self._finish(group, by_block)
                     upto = others[len(rows)].number
