@@ -182,7 +182,7 @@ def _slice(rows: Arrivals, first: int, end: int) -> Arrivals:
 class Ours:
     """The join in little memory, on a disk that is a list."""
 
-    def __init__(self, load: Workload) -> None:
+    def __init__(self, load: Workload, **policy: Any) -> None:
         payload = max(1, load.row_bytes - 34)  # time, bucket, key, number and code are the rest
         self._payload = pa.binary(payload)
         self.schema = pa.schema(
@@ -196,7 +196,7 @@ class Ours:
         )
         reach = load.window * MILLI
         self.spec = JoinSpec(Band(reach, reach), 1, (("id",), ("id",)))
-        self.policy = JoinPolicy(load.scaled_memory)
+        self.policy = JoinPolicy(load.scaled_memory, **policy)
         self.row_bytes = load.row_bytes
         self.ledger = Ledger()
         self.store = MemoryStore()
