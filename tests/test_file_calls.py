@@ -64,6 +64,8 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "engine/store/kept.py": (
         "what an executor keeps between batches: nothing depends on it, and Spark removes it with the executor",
         {
+            ".is_dir",
+            ".stat()",
             "open",
             "pa.memory_map",
             ".read_text",
