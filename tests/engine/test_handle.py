@@ -43,6 +43,9 @@ class Loop:
     def settle(self) -> None:
         self.settled += 1
 
+    def end(self) -> None:
+        pass
+
 
 class Checkpoint:
     """Counts who has it."""

@@ -15,18 +15,18 @@ Delays = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Delay:
+class ResultDelay:
     """Of the results of a batch; ``p95`` is the least delay that 95 % of them do not exceed."""
 
     mean: float
     p95: int
 
 
-def delay_of(groups: Iterable[Delays]) -> Delay | None:
+def delay_of(groups: Iterable[Delays]) -> ResultDelay | None:
     """The delay over all groups; None if there was no result.
 
     >>> delay_of([[[0, 90]], [[1000, 4], [5000, 6]]])
-    Delay(mean=340.0, p95=5000)
+    ResultDelay(mean=340.0, p95=5000)
     >>> delay_of([[[0, 0]], []])
     """
     counts: Counter[int] = Counter()
@@ -37,7 +37,9 @@ def delay_of(groups: Iterable[Delays]) -> Delay | None:
     if not total:
         return None
     mean = sum(delay * count for delay, count in counts.items()) / total
-    return Delay(mean, next(d for d in sorted(counts) if 100 * _upto(counts, d) >= 95 * total))
+    return ResultDelay(
+        mean, next(d for d in sorted(counts) if 100 * _upto(counts, d) >= 95 * total)
+    )
 
 
 def _upto(counts: Mapping[int, int], most: int) -> int:

@@ -110,10 +110,10 @@ INDEX_BYTES = 16
 def areas(memory: int) -> Areas:
     """The division of a budget.
 
-    >>> areas(100 << 20) == Areas(25 << 20, 5 << 20, 62 << 20, 14 << 20, 8 << 20, 2 << 20)
+    >>> areas(100 << 20) == Areas(25 << 20, 5 << 20, 62 << 20, 9 << 20, 4 << 20, 2 << 20)
     True
     """
-    shares = [25, 5, 62, 14, 8, 2]
+    shares = [25, 5, 62, 9, 4, 2]
     return Areas(*(max(1, memory * share // 100) for share in shares))
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given
+from hypothesis import Phase, example, given
 from hypothesis import strategies as st
 
 from slackwater.model.window import TimeWindow
@@ -82,6 +82,7 @@ def window_sums(rows: Rows, bounds: np.ndarray, width: int, slide: int) -> dict[
     st.sampled_from([0.02, 0.1, 0.3]),
     st.sampled_from([1, 3]),
 )
+@example(20579, (6, 10), 0.3, 1)  # a window all of whose rows came after it had closed
 def test_slacks_and_sums_are_those_of_the_simulation(
     seed: int, window: tuple[int, int], error: float, granule: int
 ) -> None:

@@ -103,11 +103,14 @@ class StreamingQuery:
         except BaseException as error:
             self._error = self._own_error(error)
         finally:
-            self._loop.end()
-            self._checkpoint.release()
-            self._close()
-            self._done.set()
-            self._changed.set()
+            try:
+                self._loop.end()
+                self._checkpoint.release()
+                self._close()
+            finally:
+                # Whoever waits must not wait for ever.
+                self._done.set()
+                self._changed.set()
 
     def _await_run(self) -> None:
         try:

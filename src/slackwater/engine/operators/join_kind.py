@@ -13,7 +13,7 @@ from slackwater.engine.operators.kinds import AfterBatch, Kind
 from slackwater.engine.operators.program import GroupContext, Program
 from slackwater.engine.plan.plan import Operator
 from slackwater.model.node import Join
-from slackwater.semantics.join_delay import Delay, delay_of
+from slackwater.semantics.join_delay import ResultDelay, delay_of
 from slackwater.semantics.quality.recall_state import RecallState
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _bounded(stats: Sequence[Stats]) -> dict[str, Any]:
     return {"join": {**total, **sides, "owedAgeMs": age, "passes": passes, **waited}}
 
 
-def _delay(delay: Delay) -> dict[str, float]:
+def _delay(delay: ResultDelay) -> dict[str, float]:
     return {"mean": round(delay.mean / 1000, 3), "p95": delay.p95 / 1000}
 
 

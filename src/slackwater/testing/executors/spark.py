@@ -330,6 +330,8 @@ def _join(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
         return sw.joinAll(inputs, keys, within, where, memory)
     left, right = inputs
     more = {k: step[k] for k in ("how", "times", "deadline") if k in step}
+    if "mark_delayed" in step:
+        more["markDelayed"] = step["mark_delayed"]
     return left.join(right, keys, within, where=where, memory=memory, **more)
 
 

@@ -356,6 +356,8 @@ class _Past:
                 least = self.confidence + 0.2 * (1 - self.confidence)
                 self.level = min(0.9995, max(least, self.level))
                 self.signs.append((wid, need > reach))
+        # A window all of whose rows came after it had closed is passed over with those around it.
+        self.members = {w: rows for w, rows in self.members.items() if w > self.judged}
         if len(self.needs) >= 600:
             self.needs, self.since = self.needs[-600:], None
 
