@@ -40,7 +40,6 @@ from slackwater.semantics.lateness import (
     usable_sql,
     verdict_sql,
 )
-from slackwater.semantics.limits import MOST
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
@@ -69,8 +68,8 @@ class Fused:
 
 
 def marks(count: int) -> list[int]:
-    """What stands in Spark's text for so many `numbers`: no bound and no limit is so great."""
-    return [MOST - i for i in range(count)]
+    """What stands in Spark's text for so many `numbers`: an array that nobody else writes, as the ends of int64 are."""
+    return [0x5357_6D61_726B_0000 + i for i in range(count)]
 
 
 def array_sql(values: Sequence[int]) -> str:

@@ -103,8 +103,8 @@ def partial_frame(
             spark.conf.set(_CAPACITY, _CAPACITY_BITS)  # of this query's own session
         frame.createOrReplaceTempView(view)
         made = leaf is not None and known is None
-        said = text if made else text.replace(array_sql(marks(len(numbers))), array_sql(numbers))
-        execution = spark.sql(said)._jdf.queryExecution()
+        written = text if made else text.replace(array_sql(marks(len(numbers))), array_sql(numbers))
+        execution = spark.sql(written)._jdf.queryExecution()
         exchange = _find_exchange(execution.executedPlan())
         if exchange is None:
             return None
@@ -113,7 +113,7 @@ def partial_frame(
             shape = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
             if shape is None:
                 return None
-            kept = _kept(child) if made else None
+            kept = _kept(child, marks(len(numbers))) if made else None
             # Other queries may do the same at this moment, in threads of their own.
             for old in list(_known)[: max(0, len(_known) + 1 - MOST_SHAPES)]:
                 _known.pop(old, None)
@@ -136,13 +136,12 @@ def _leaf(frame: DataFrame) -> Any:
     return logical.rdd() if logical.getClass().getSimpleName() == "LogicalRDD" else None
 
 
-def _kept(child: Any) -> _Kept | None:
-    """The plan from ``child`` down, if it is a chain over rows that exist and its numbers are found."""
-    mark = str(marks(1)[0])
+def _kept(child: Any, numbers: Sequence[int]) -> _Kept | None:
+    """The plan from ``child`` down, if it is a chain over rows that exist and holds the array of its numbers."""
     nodes, arrays, current = [], [], child
     while current.children().size() == 1:
         nodes.append(current)
-        arrays += _marked(current, mark)
+        arrays += _arrays_of(current, numbers)
         current = current.child()
     if current.getClass().getSimpleName() != "RDDScanExec" or not arrays:
         return None
@@ -152,17 +151,17 @@ def _kept(child: Any) -> _Kept | None:
     return _Kept(tuple(nodes), leaf, tuple(arrays)) if leaf.count(None) == 1 else None
 
 
-def _marked(node: Any, mark: str) -> list[Any]:
-    """The arrays in a node's expressions that hold `marks`, as arrays of the JVM."""
+def _arrays_of(node: Any, numbers: Sequence[int]) -> list[Any]:
+    """The arrays in a node's expressions that hold just these numbers, as arrays of the JVM."""
+    text = f"[{','.join(map(str, numbers))}]"
     arrays = []
     expressions = node.expressions()
     for i in range(expressions.size()):
-        if mark not in str(expressions.apply(i).toString()):
-            continue
         leaves = expressions.apply(i).collectLeaves()
         for j in range(leaves.size()):
             leaf = leaves.apply(j)
-            if leaf.getClass().getSimpleName() == "Literal" and mark in str(leaf.toString()):
+            # A literal of one number is no array, whatever its text.
+            if leaf.getClass().getSimpleName() == "Literal" and str(leaf.toString()) == text:
                 arrays.append(leaf.value().array())
     return arrays
 
