@@ -88,16 +88,9 @@ def _narrowed(plan: Plan, path: Path) -> Path:
     wanted = _at_end(plan, path)
     steps: list[Step] = []
     for step in reversed(path.steps):
-        match step:
-            case FilterStep():
-                wanted = wanted.and_those_of(step.condition)
-            case ProjectStep():
-                step = ProjectStep(
-                    tuple(c for c in step.columns if c.name in wanted or not _plain(c))
-                )
-                wanted = Columns(texts=step.expressions)
-            case _:
-                raise unknown_step(step)
+        if isinstance(step, ProjectStep):
+            step = ProjectStep(tuple(c for c in step.columns if c.name in wanted or not _plain(c)))
+        wanted = _at_start((step,), wanted)
         steps.insert(0, step)
     return path if tuple(steps) == path.steps else replace(path, steps=tuple(steps))
 
