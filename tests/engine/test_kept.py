@@ -104,6 +104,25 @@ def test_another_process_counts_towards_the_limit(tmp_path: Path) -> None:
         assert sum(files(tmp_path).values()) <= 1_000
 
 
+def test_a_block_that_another_worker_drops_meanwhile_does_not_keep_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = opened(tmp_path), opened(tmp_path)
+    gone, buffer = block("run.arrow", 8, b"gone")
+    other.put(gone, buffer)
+    listed = store._entries
+
+    def late(folder: Path) -> list[os.DirEntry[str]]:
+        entries = list(listed(folder))
+        other.drop(gone)
+        return entries
+
+    monkeypatch.setattr(store, "_entries", late)
+    at, buffer = block("run.arrow", 100, b"new")
+    mine.put(at, buffer)
+    assert mine.get(at) is not None
+
+
 def test_the_first_task_of_a_batch_removes_what_nobody_wants(tmp_path: Path) -> None:
     kept = opened(tmp_path)
     for run in ("join-b00000001-e1-g0s-aa.arrow", "join-b00000002-e1-g0s-bb.arrow"):

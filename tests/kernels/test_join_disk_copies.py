@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.kernels.joins.bounded.group import DebtGroup
+from slackwater.kernels.joins.bounded import step as join_spill
 from slackwater.model.join import Band
 from slackwater.semantics.join_memory import Block, JoinPolicy
 from tests.kernels.join_traces import make_trace, quick_files, replay, slow_join
@@ -28,25 +28,29 @@ class Meetings:
         self.made: Counter[tuple[int, int, int]] = Counter()
         self.skipped = 0
         """Blocks that a pass left out for debts that had met them, though later and earlier ones were met."""
-        meet = DebtGroup.meet
+        meet = join_spill._Work._meet
 
         def counted(
+            work: Any,
             group: Any,
             others: Sequence[Block],
-            loaded: Any,
+            load: Any,
             emit: Any,
-            needed: Sequence[bool] | None = None,
-        ) -> None:
+            needed: Sequence[Sequence[bool]] | None = None,
+        ) -> int:
+            count: int = meet(work, group, others, load, emit, needed)
             for i, (own, debt) in enumerate(zip(group._blocks, group._debts, strict=True)):
-                if needed is None or needed[i]:
-                    pairs = [(0, own.number, o.number) for o in others]
-                    if group._side:
-                        pairs = [(0, o, n) for _, n, o in pairs]
-                    self.made.update(pairs)
-                    self.skipped += sum(s > min(o.number for o in others) for s in debt.skip)
-            meet(group, others, loaded, emit, needed)
+                met = [
+                    o.number for j, o in enumerate(others[:count]) if needed is None or needed[j][i]
+                ]
+                pairs = [
+                    (0, own.number, n) if group._side == 0 else (0, n, own.number) for n in met
+                ]
+                self.made.update(pairs)
+                self.skipped += sum(s > min(met) for s in debt.skip) if met else 0
+            return count
 
-        monkeypatch.setattr(DebtGroup, "meet", counted)
+        monkeypatch.setattr(join_spill._Work, "_meet", counted)
 
 
 @pytest.mark.spec("XJ-F18")

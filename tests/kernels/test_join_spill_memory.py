@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from slackwater.kernels.joins.bounded import step as join_spill
 from slackwater.model.join import Band
 from slackwater.semantics.join_delay import delay_of
-from slackwater.semantics.join_memory import JoinPolicy, areas
+from slackwater.semantics.join_memory import INDEX_BYTES, JoinPolicy, areas, weight
 from slackwater.semantics.limits import END
 from tests.kernels.join_traces import (
     Trace,
+    make_trace,
     quick_files,  # noqa: F401
     replay,
     slow_join,
@@ -177,3 +179,32 @@ def test_the_side_with_the_older_waiting_rows_is_served_first(monkeypatch, tmp_p
     for side, rows in ((0, lefts), (1, rights)):  # and each side in the order it came
         assert [i for _, s, ids in order if s == side for i in ids] == [i for _, _, i in rows]
     assert len({side for _, side, _ in order[:8]}) == 2
+
+
+def test_a_pass_is_as_full_as_whole_blocks_allow(monkeypatch):
+    """Debts that need the same become one, and such a one may be too large for what a pass has left."""
+    real = join_spill._Work._chosen
+    fits, left_over, large = [], 0, 0
+
+    def watched(self, side):
+        nonlocal left_over, large
+        room, before = self.areas.debts, list(self.ledger.debts[side])
+        chosen = real(self, side)
+        used = sum(map(weight, chosen))
+        assert used <= room or chosen[0].end - chosen[0].first == 1
+        rest = self.ledger.debts[side][len(chosen) :]
+        if rest:
+            left_over += 1
+            large += len(chosen) + len(rest) > len(before)
+            block = next(b for b in self.ledger.blocks[side] if b.number == rest[0].first)
+            fits.append(used + block.bytes + INDEX_BYTES * block.rows <= room)
+        return chosen
+
+    monkeypatch.setattr(join_spill._Work, "_chosen", watched)
+    for seed in range(12):
+        trace = make_trace(np.random.default_rng(seed), 7, 90, 4, 10, 0, [1.0, 1.0], 0.01)
+        policy = JoinPolicy(2_000, backlog=3.0, idle_share=0.0)
+        run = replay(trace, Band(40, 60), policy, max_pairs=1_000)
+        assert run.out == slow_join(trace, Band(40, 60))
+    assert left_over > 10 and large > 5
+    assert not any(fits)

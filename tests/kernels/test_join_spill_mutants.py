@@ -80,6 +80,24 @@ class LastSpeaksForAll(BlockRules):
         return super().join_debts(a, b)
 
 
+class SplitLoses(BlockRules):
+    """Of a debt that is split, the block at the cut pays nothing."""
+
+    def split_debt(self, debt, blocks, room):
+        parts = super().split_debt(debt, blocks, room)
+        if parts is None or parts[0].end - parts[0].first < 2:
+            return parts
+        return join_memory.replace(parts[0], end=parts[0].end - 1), parts[1]
+
+
+class SplitRepeats(BlockRules):
+    """Of a debt that is split, the block at the cut pays in both passes."""
+
+    def split_debt(self, debt, blocks, room):
+        parts = super().split_debt(debt, blocks, room)
+        return parts and (parts[0], join_memory.replace(parts[1], first=parts[1].first - 1))
+
+
 class TwoCopies(BlockRules):
     """E9: a block that is both recent and productive is met twice."""
 
@@ -208,6 +226,8 @@ WRONG_RULES = [
     pytest.param(NothingResidentMeansAll, NOTHING, {}, id="E4-nothing-resident"),
     pytest.param(FirstSpeaksForAll, TIGHT, {}, id="E5-first-speaks"),
     pytest.param(LastSpeaksForAll, TIGHT, {}, id="E5-last-speaks"),
+    pytest.param(SplitLoses, TIGHT, {}, id="split-loses"),
+    pytest.param(SplitRepeats, TIGHT, {}, id="split-repeats"),
     pytest.param(TwoCopies, TIGHT, {}, id="E9-two-copies"),
     pytest.param(NoHold, TIGHT, {}, id="no-hold"),
     pytest.param(NoHold, TIGHT, {"how": "full"}, id="no-hold-outer"),

@@ -85,6 +85,24 @@ def test_only_debts_that_need_the_same_become_one():
         assert rules.join_debts(a, other) is None
 
 
+def test_a_debt_is_split_between_blocks_into_two_that_need_the_same():
+    rules = BlockRules()
+    own = [block(n, low=10 - n, high=20 + n, size=30) for n in (3, 4, 5)]
+    owed = debt(3, 6, low=5, high=25, rows=30, size=90, upto=7, skip=[1], since=9)
+    each = weight(debt(size=30))
+    parts = rules.split_debt(owed, own, 2 * each)
+    assert parts is not None
+    head, tail = parts
+    assert (head.first, head.end, head.low, head.high, head.rows) == (3, 5, 6, 24, 20)
+    assert (tail.first, tail.end, tail.low, tail.high, tail.bytes) == (5, 6, 5, 25, 30)
+    # What was one debt is it again.
+    assert rules.join_debts(head, tail) == owed
+    assert rules.split_debt(owed, own, 2 * each - 1) == rules.split_debt(owed, own, each)
+    # Nothing fits, or everything does.
+    assert rules.split_debt(owed, own, each - 1) is None
+    assert rules.split_debt(owed, own, 3 * each) is None
+
+
 def test_only_blocks_that_all_debts_treat_alike_are_merged():
     rules = BlockRules()
     owed = debt(upto=3, skip=[1])

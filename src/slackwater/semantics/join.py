@@ -14,16 +14,18 @@ has one bound per input and never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import Literal
 
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Band, How, Reach, Tumbling, Within, is_existence
 from slackwater.semantics.limits import END, LATEST, START
+from slackwater.semantics.patterns import Span, Test, Value
 from slackwater.semantics.window_ids import Ints
 
 __all__ = [
-    "corners", "effective", "is_empty", "marked_inputs", "max_bound", "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "time_bounds",
+    "corners", "effective", "is_empty", "marked_inputs", "max_bound", "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "rows_within", "time_bounds",
 ]  # fmt: skip
 
 
@@ -57,6 +59,62 @@ def partners(within: Within, i: int, j: int, t: Ints) -> tuple[Ints, Ints]:
         return start, start + (w.slide - 1)
     reach = reaches(within)
     return t - reach[j], t + reach[i]
+
+
+Reading = Literal["greatest", "least", "hull"]
+
+
+def rows_within(
+    within: Within, i: int, times: Iterable[int], test: Test, reading: Reading = "hull"
+) -> Test:
+    """The times of rows of input i for which a time of all their results passes.
+
+    That time is made of the times of the inputs ``times``: it is the greatest or the least of them, or any of them (hull).
+    A row of input i has its own time, and each partner's may be any that `partners` allows.
+
+    >>> band = Band(before=2, after=3)
+    >>> rows_within(band, 1, [0], Test.below(10)).spans, rows_within(band, 1, [0], Test(((10, None),))).spans
+    (((None, 8),), ((13, None),))
+    >>> rows_within(band, 0, [0, 1], Test.below(10), "greatest").spans
+    ((None, 7),)
+    """
+    ends = [_ends(within, i, j) for j in times]
+    # A result's time lies between two numbers that grow with the row's. The greatest of several is at or above a limit once
+    # one of them is, and below it while all are; the least the other way round.
+    first = min if reading == "greatest" else max
+    last = max if reading == "least" else min
+
+    def span(low: Value | None, high: Value | None) -> Span:
+        return (
+            first(e[0](low) for e in ends) if isinstance(low, int) else None,
+            last(e[1](high) for e in ends) if isinstance(high, int) else None,
+        )
+
+    return Test.of(span(low, high) for low, high in test.spans)
+
+
+def _ends(within: Within, i: int, j: int) -> tuple[Callable[[int], int], Callable[[int], int]]:
+    """For a limit on the times of input j, the first time of input i whose partners are all at or above it, and the
+    first of which some partner is.
+    """
+    if i == j:
+        return (lambda v: v), (lambda v: v)
+    if isinstance(within, Tumbling):
+        w = within.window
+        return (lambda v: v + (w.origin - v) % w.slide), (lambda v: v - (v - w.origin) % w.slide)
+    reach = reaches(within)
+    return (lambda v: v + reach[j]), (lambda v: v - reach[i])
+
+
+def last_partner(within: Within, i: int, j: int, t: int) -> int:
+    """The last time of input j that pairs with time ``t`` of input i; no time at all pairs with none.
+
+    >>> last_partner(Band(before=2, after=3), 0, 1, 10), last_partner(Band(2, 3), 0, 1, START) == START
+    (13, True)
+    """
+    if t <= START or t >= END:
+        return t
+    return min(partners(within, i, j, t)[1], END - 1)
 
 
 def is_empty(within: Within) -> bool:

@@ -278,6 +278,33 @@ class BlockRules:
             bytes=a.bytes + b.bytes,
         )
 
+    def split_debt(
+        self, debt: Debt, blocks: Sequence[Block], room: int
+    ) -> tuple[Debt, Debt] | None:
+        """A debt as two that need the same: of the first of its blocks, as many as fit, and of the rest.
+
+        ``blocks`` are its own, in order. None if no block fits, or all do.
+        """
+        parts = [self._part(debt, [b]) for b in blocks]
+        fitting, used = 0, 0
+        while fitting < len(parts) and used + weight(parts[fitting]) <= room:
+            used += weight(parts[fitting])
+            fitting += 1
+        if fitting in (0, len(parts)):
+            return None
+        return self._part(debt, blocks[:fitting]), self._part(debt, blocks[fitting:])
+
+    def _part(self, debt: Debt, blocks: Sequence[Block]) -> Debt:
+        return replace(
+            debt,
+            first=blocks[0].number,
+            end=blocks[-1].number + 1,
+            low=min(b.low for b in blocks),
+            high=max(b.high for b in blocks),
+            rows=sum(b.rows for b in blocks),
+            bytes=sum(b.bytes for b in blocks),
+        )
+
     def alike(self, blocks: Sequence[Block], debts: Iterable[Debt]) -> bool:
         """Whether blocks may be merged under one number: all debts to them need all of them, or none."""
         return len({b.place for b in blocks}) <= 1 and all(
@@ -344,7 +371,10 @@ def weight(debt: Debt) -> int:
 
 
 def pass_group(debts: Sequence[Debt], room: int) -> list[Debt]:
-    """The debts that one pass pays: the oldest ones that fit, at least one."""
+    """The debts that one pass pays: the oldest ones that fit, at least one.
+
+    The debt that does not fit can be split first (`BlockRules.split_debt`): passes cost the same however full they are.
+    """
     chosen: list[Debt] = []
     for debt in debts:
         if chosen and sum(weight(d) for d in chosen) + weight(debt) > room:

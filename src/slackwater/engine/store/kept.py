@@ -147,7 +147,12 @@ class KeptFiles:
     def _make_room(self, size: int) -> None:
         """Let the blocks go that came first, until one more fits. Tasks that run at the same time are seen when it gets tight."""
         if self._size is None or self._size + size > self._limit:
-            blocks = [(e.stat(), e.path) for e in _entries(self._folder) if _place(e.name)]
+            blocks = []
+            for entry in _entries(self._folder):
+                # Another worker may drop a block meanwhile: that is no reason to keep none.
+                with contextlib.suppress(FileNotFoundError):
+                    if _place(entry.name):
+                        blocks.append((entry.stat(), entry.path))
             blocks.sort(key=lambda b: b[0].st_mtime_ns)
             self._size = sum(status.st_size for status, _ in blocks)
             while blocks and self._size + size > self._limit:

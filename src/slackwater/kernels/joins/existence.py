@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.joins.batch import JoinBatch, Kept
+from slackwater.kernels.joins.batch import JoinBatch
+from slackwater.kernels.joins.results import BatchResults
 from slackwater.kernels.joins.spec import (
     MATCHED_SCHEMA,
     Predicate,
     Stored,
     among,
-    output_schema,
     pair_schema,
     with_time,
 )
@@ -36,27 +36,12 @@ def without_marked(stored: Stored, marked: Stored) -> Stored:
     return read
 
 
-class ExistenceStep:
-    """The results of a batch in chunks; what to store is known when all of them were taken."""
+class ExistenceStep(BatchResults):
+    """Left rows that have a partner, or that will have none."""
 
     def __init__(self, batch: JoinBatch, predicate: Predicate | None, row_base: int) -> None:
-        self._batch = batch
-        self._predicate = predicate
-        self._row_base = row_base
-        self._done = False
-        self._marks: dict[int, pa.Table] = {}
-        schemas = [t.schema for t in batch.new]
-        self._pair = pair_schema(batch.spec, schemas)
-        self.schema = output_schema(batch.spec, schemas)
-        """Schema of the chunks."""
-        self.output: Iterator[pa.Table] = self._chunks()
-        """Chunks of results, in no particular order."""
-
-    def finish(self) -> Kept:
-        """What to store; call it when ``output`` is exhausted."""
-        if not self._done:
-            raise RuntimeError("finish() before all chunks of the output were taken")
-        return self._batch.kept(self._row_base, self._marks)
+        super().__init__(batch, predicate, row_base)
+        self._pair = pair_schema(batch.spec, [t.schema for t in batch.new])
 
     def _chunks(self) -> Iterator[pa.Table]:
         batch, left = self._batch, self._batch.sides[0]
@@ -75,10 +60,8 @@ class ExistenceStep:
             ]
         left.stays &= ~met_new
         for table in leaving:
-            # Slices, for the sake of those who count on the size of a chunk.
-            for at in range(0, table.num_rows, batch.spec.max_pairs):
-                yield self._shown(table.slice(at, batch.spec.max_pairs))
-        self._done = True
+            for piece in self._slices(table):
+                yield self._shown(piece)
 
     def _meet(self) -> None:
         """Note which left rows have found a partner in this batch."""

@@ -2,8 +2,8 @@
 
 A batch joins its new rows with each other and with the stored rows, then says which new rows to store.
 Stored rows never change: that one of an outer input found its first partner later is a row of a table of
-its own. Joins that ask whether a partner exists are in `existence`. ``semantics.join`` says which rows are still needed; a stored row below that is not
-looked at, whether it is still there or not.
+its own. ``semantics.join`` says which rows are still needed; a stored row below that is not looked at, whether it is
+still there or not. Joins that ask whether a partner exists are in `existence`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.joins.batch import JoinBatch, Kept
 from slackwater.kernels.joins.existence import ExistenceStep, without_marked
+from slackwater.kernels.joins.results import BatchResults
 from slackwater.kernels.joins.spec import (
     MATCHED_SCHEMA,
     JoinSpec,
@@ -72,8 +73,8 @@ def step(
     )
 
 
-class JoinStep:
-    """The results of a batch in chunks; what to store is known when all of them were taken."""
+class JoinStep(BatchResults):
+    """Combinations of rows, and rows of outer inputs that found no partner."""
 
     def __init__(
         self,
@@ -82,22 +83,8 @@ class JoinStep:
         matched: Sequence[Stored],
         row_base: int,
     ) -> None:
-        self._batch = batch
-        self._predicate = predicate
+        super().__init__(batch, predicate, row_base)
         self._matched = matched
-        self._row_base = row_base
-        self._done = False
-        self._marks: dict[int, pa.Table] = {}
-        self.schema = output_schema(batch.spec, [t.schema for t in batch.new])
-        """Schema of the chunks."""
-        self.output: Iterator[pa.Table] = self._chunks()
-        """Chunks of results, in no particular order."""
-
-    def finish(self) -> Kept:
-        """What to store; call it when ``output`` is exhausted."""
-        if not self._done:
-            raise RuntimeError("finish() before all chunks of the output were taken")
-        return self._batch.kept(self._row_base, self._marks)
 
     def _chunks(self) -> Iterator[pa.Table]:
         batch = self._batch
@@ -114,10 +101,8 @@ class JoinStep:
                 yield chunk
         for i in outer_inputs(batch.spec.how):
             for table in (self._unmatched_new(i), self._unmatched_stored(i)):
-                # Slices, for the sake of those who count on the size of a chunk.
-                for at in range(0, table.num_rows, batch.spec.max_pairs):
-                    yield self._padded(i, table.slice(at, batch.spec.max_pairs))
-        self._done = True
+                for piece in self._slices(table):
+                    yield self._padded(i, piece)
 
     def _padded(self, i: int, table: pa.Table) -> pa.Table:
         """Rows of input i with nulls for the other one."""

@@ -1,4 +1,4 @@
-"""Rows of one side against blocks of the other, one block at a time.
+"""Rows of one side against blocks of the other, a few blocks at a time.
 
 The rows are indexed once and every block looked up in the index. Keys are compared by a stored hash
 first and by themselves before a pair comes out. Pairs come in chunks of bounded size.
@@ -6,7 +6,7 @@ first and by themselves before a pair comes out. Pairs come in chunks of bounded
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ from slackwater.kernels.joins.step import (
 from slackwater.model.names import CODE
 from slackwater.semantics.join import partners
 from slackwater.semantics.join_memory import bucket_bits
-from slackwater.semantics.limits import START
 
 CODE_BITS = 63
 """The hash of its keys (`CODE`) that is stored with each row is >= 0, and has so many bits."""
@@ -46,11 +45,42 @@ class Loaded(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A chunk of results, and of which rows (of the probing side, of the other) they are."""
+    """A chunk of results, and of which rows they are: of the probing side, and of the hits."""
 
     output: pa.Table
     own: Ints
     other: Ints
+
+
+class Hits:
+    """Rows of the other side that may have partners here, as far as hashes tell, from several look-ups.
+
+    Only they are copied, so that many rows can be looked at, a few blocks at a time, before pairs are made of what is left.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """``names`` are the columns that pairs need."""
+        self.names = (TIME, *names)
+        self._columns: list[list[pa.Array]] = [[] for _ in self.names]
+        self._places: list[list[Ints]] = [[], []]
+        self.size = 0
+        """Bytes."""
+
+    def add(self, table: pa.Table, start: Ints, end: Ints) -> None:
+        """Rows with the columns in order, and from where to where their code is known."""
+        for parts, column in zip(self._columns, table.columns, strict=True):
+            parts.append(flat(column))
+        for known, part in zip(self._places, (start, end)):
+            known.append(part)
+        self.size += table.get_total_buffer_size() + start.nbytes + end.nbytes
+
+    def gathered(self) -> tuple[PairRows, Ints, Ints]:
+        """All of them, in order. They are here no longer."""
+        times, *rest = (Pieces(parts).one for parts in self._columns)
+        start, end = map(np.concatenate, self._places)
+        self._places, self.size = [[], []], 0
+        columns = {n: Pieces([c]) for n, c in zip(self.names[1:], rest)}
+        return PairRows(columns, times.to_numpy(zero_copy_only=False)), start, end
 
 
 class Pieces:
@@ -67,6 +97,12 @@ class Pieces:
                 some.append(parts.pop())
             self._pieces.append(pa.concat_arrays(some))
         self._ends = np.cumsum([len(p) for p in self._pieces])
+
+    @property
+    def one(self) -> pa.Array:
+        """The column, if it is in one piece."""
+        (piece,) = self._pieces
+        return piece
 
     def take(self, rows: Ints) -> pa.Array:
         """The values of these rows."""
@@ -89,22 +125,6 @@ class PairRows:
 
     def __init__(self, columns: Mapping[str, Pieces], times: Ints) -> None:
         self.columns, self.times = columns, times
-
-    @classmethod
-    def some(cls, tables: Sequence[pa.Table], rows: Ints, names: Sequence[str]) -> PairRows:
-        """Some rows, in rising order of their numbers, where the tables are counted one after the other."""
-        starts = np.cumsum([0, *(t.num_rows for t in tables)])
-        cuts = np.searchsorted(rows, starts)
-        parts = [
-            (t, rows[cuts[i] : cuts[i + 1]] - starts[i])
-            for i, t in enumerate(tables)
-            if cuts[i] < cuts[i + 1]
-        ]
-        at = [pa.array(p) for _, p in parts]
-        columns = {
-            n: Pieces([flat(t.column(n)).take(a) for (t, _), a in zip(parts, at)]) for n in names
-        }
-        return cls(columns, np.concatenate([ints(t, TIME)[p] for t, p in parts]))
 
 
 def ints(table: pa.Table, name: str) -> Ints:
@@ -252,6 +272,7 @@ class Probe:
         self._codes, self._times = self._codes[order], self._times[order]
         # Half the size if it can be, as it stays.
         self._order: Ints = order if len(order) >> 31 else order.astype(np.int32)
+        self._ends = _run_ends(self._codes).astype(self._order.dtype)
         self._rows = PairRows({n: _pieces(parts) for n, parts in kept.items()}, self._times)
         self._width = size / max(1, len(order))
         # Most rows of a window meet nothing: by the first bits of their code most of these are told at once.
@@ -263,65 +284,60 @@ class Probe:
     def __len__(self) -> int:
         return len(self._order)
 
-    def meet(
-        self,
-        tables: Sequence[pa.Table],
-        width: float = 0.0,
-        *,
-        allowed: Flags | None = None,
-        floor: Ints | int = START,
-    ) -> Iterator[Pairs]:
-        """All pairs with rows of the other side.
+    def no_hits(self) -> Hits:
+        """Where to put what is looked up here."""
+        return Hits(self._joiner.needed[1 - self._side])
 
-        ``width`` is that of their rows, in bytes. ``allowed`` says which own rows take part (None: all). Other rows older than ``floor`` (one for
-        all own rows, or one for each) do not.
+    def look_up(self, tables: Sequence[pa.Table], hits: Hits) -> Ints:
+        """Add those rows of the other side to the hits that may have partners here; returns which, counted over all tables."""
+        rows, start, end = self._known(np.concatenate([ints(t, CODE) for t in tables]))
+        if len(rows):
+            whole = pa.concat_tables([t.select(hits.names) for t in tables])
+            hits.add(whole.take(pa.array(rows)), start, end)
+        return rows
+
+    def pairs(
+        self, hits: Hits, width: float, keep: Callable[[Ints, Ints, Ints], Flags | None]
+    ) -> Iterator[Pairs]:
+        """All pairs with the hits, which are used up.
+
+        ``width`` is that of the other side's rows, in bytes. ``keep`` says which of some candidates may pair: it is given own rows, hits and
+        the times of these. None: all.
         """
+        if not hits.size:
+            return
         spec, side = self._joiner.spec, self._side
-        if not len(self):
-            return
-        rows, start, end = self._lookup(np.concatenate([ints(t, CODE) for t in tables]))
-        if not len(rows):
-            return
-        # Of the other side only what has a partner here, as far as codes tell, is copied.
-        other = PairRows.some(tables, rows, self._joiner.needed[1 - side])
+        other, start, end = hits.gathered()
         times = other.times
         low, high = partners(spec.within, 1 - side, side, times)
-        probing = np.arange(len(rows))
-        spans = spans_within(self._times, probing, start, end, np.asarray(low), np.asarray(high))
-        most = self._joiner.most_pairs([self._width, width])
-        for met, place in places_of(spans, most):
-            own = self._order[place]
-            keep = None if allowed is None else allowed[own]
-            if not isinstance(floor, int) or floor > START:
-                least = floor if isinstance(floor, int) else floor[own]
-                young = times[met] >= least
-                keep = young if keep is None else keep & young
-            if keep is not None and not keep.all():
-                own, met, place = own[keep], met[keep], place[keep]
+        every = np.arange(len(times))
+        spans = spans_within(self._times, every, start, end, np.asarray(low), np.asarray(high))
+        del every, start, end, low, high
+        for met, place in places_of(spans, self._joiner.most_pairs([self._width, width])):
+            own, met_times = self._order[place], times[met]
+            kept = keep(own, met, met_times)
+            if kept is not None and not kept.all():
+                own, met, place, met_times = own[kept], met[kept], place[kept], met_times[kept]
             if not len(own):
                 continue
-            theirs = rows[met]
             sides: list[PairRows] = [self._rows, other]
             at: list[Ints] = [own, met]
-            at_times = [self._times[place], times[met]]
+            at_times = [self._times[place], met_times]
             if side == 1:
                 sides, at, at_times = sides[::-1], at[::-1], at_times[::-1]
             output, holds = self._joiner.joined(sides, at, at_times)
             if output.num_rows:
-                yield Pairs(output, own[holds], theirs[holds])
+                yield Pairs(output, own[holds], met[holds])
 
-    def _lookup(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
+    def _known(self, codes: Ints) -> tuple[Ints, Ints, Ints]:
         """The rows whose code is known here, and from where to where."""
         rows = np.flatnonzero(self._seen[codes >> self._shift])
         codes = codes[rows]
         start = np.searchsorted(self._codes, codes)
-        hit = np.flatnonzero(self._codes[np.minimum(start, len(self) - 1)] == codes)
-        rows, codes, start = rows[hit], codes[hit], start[hit]
-        end = start + 1
-        # Where a code has a second row, look for the end.
-        more = np.flatnonzero(self._codes[np.minimum(end, len(self) - 1)] == codes)
-        end[more] = np.searchsorted(self._codes, codes[more], side="right")
-        return rows, start, end
+        start[start == len(self)] = 0
+        hit = np.flatnonzero(self._codes[start] == codes)
+        start = start[hit]
+        return rows[hit], start, self._ends[start].astype(np.int64)
 
 
 def _pieces(parts: list[pa.Array]) -> Pieces:
@@ -332,17 +348,36 @@ def _pieces(parts: list[pa.Array]) -> Pieces:
 
 def code_time_order(codes: Ints, times: Ints) -> Ints:
     """Row numbers in order of (code, time)."""
-    # Few codes occur twice.
     order = np.argsort(codes)
     ordered = codes[order]
     same = ordered[1:] == ordered[:-1]
-    if same.any():
-        shared = np.zeros(len(codes), dtype=np.bool_)
-        shared[1:] |= same
-        shared[:-1] |= same
-        rows = order[shared]
-        order[shared] = rows[np.lexsort((times[rows], codes[rows]))]
+    if not same.any():
+        return order
+    shared = np.zeros(len(codes), dtype=np.bool_)
+    shared[1:] |= same
+    shared[:-1] |= same
+    rows = order[shared]
+    order[shared] = rows[_run_time_order(ordered[shared], times[rows])]
     return order
+
+
+def _run_time_order(ordered: Ints, times: Ints) -> Ints:
+    """As `code_time_order`, of codes that are in order."""
+    first = int(times.min())
+    span = int(times.max()) - first + 1
+    run = np.cumsum(ordered[1:] != ordered[:-1])
+    if (len(run) + 1) * span >= 1 << 62:
+        return np.lexsort((times, ordered))
+    # One number for both: a third of the time that two columns take.
+    both = times - first
+    both[1:] += run * span
+    return np.argsort(both)
+
+
+def _run_ends(codes: Ints) -> Ints:
+    """For each of some codes in order the end of those that are equal to it."""
+    ends = np.append(np.flatnonzero(codes[1:] != codes[:-1]) + 1, len(codes))
+    return np.repeat(ends, np.diff(ends, prepend=0))
 
 
 def _words(column: pa.Array) -> npt.NDArray[Any] | None:

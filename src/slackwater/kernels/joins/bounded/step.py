@@ -10,9 +10,8 @@ At most the policy's memory is held, and a constant: the indexes of a few chunks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -203,9 +202,7 @@ class _Work:
             loaded = [Loaded(t) for t in tables]
             debts = [debt] * len(tables)
             group = DebtGroup(self.joiner, side, blocks, loaded, debts, self.marks)
-            for cluster in self._clusters(residents):
-                met = [self.house.load(1 - side, b) for b in cluster]
-                group.meet(cluster, met, self.results.add)
+            self._meet(group, residents, self._residents(1 - side), self.results.add)
             group.finish()
         for block, table in zip(blocks, tables):
             self.house.add(side, block, table)
@@ -275,7 +272,7 @@ class _Work:
 
     def _pass(self, side: int) -> bool:
         ledger, other = self.ledger, 1 - side
-        debts = pass_group(ledger.debts[side], self.areas.debts)
+        debts = self._chosen(side)
         mine = [(b, d) for d in debts for b in ledger.blocks[side] if d.first <= b.number < d.end]
         blocks, by_block = [b for b, _ in mine], [d for _, d in mine]
         group = DebtGroup(
@@ -292,23 +289,17 @@ class _Work:
         productive = self.house.productive(other)
         spans = [(d, self._reach(side, d)) for d in debts]
         tasks = [(b, who) for b in ledger.blocks[other] if any(who := self._who(spans, b))]
-        for who, run in groupby(tasks, key=lambda task: task[1]):
-            takes_part = dict(zip(map(id, debts), who))
-            needed = [takes_part[id(d)] for d in by_block]
-            for others in self._clusters([b for b, _ in run]):
-                rows = self._read(other, others)
-                if rows:
-                    group.meet(others[: len(rows)], rows, self.results.add_delayed, needed)
-                # Only now, when all have met it: a block must not become resident in the midst of a pass.
-                for block in others[: len(rows)]:
-                    if stage and block.place == "disk":
-                        self.house.offer(other, block, productive)
-                if len(rows) < len(others):
-                    self._finish(group, by_block)
-                    upto = others[len(rows)].number
-                    rest = [self.rules.advanced(d, upto) for d in debts]
-                    ledger.debts[side][: len(debts)] = rest
-                    return False
+        others, needed = [b for b, _ in tasks], self._by_block(debts, by_block, tasks)
+        count = self._meet(group, others, self._reader(other), self.results.add_delayed, needed)
+        # Only now, when all have met it: a block must not become resident in the midst of a pass.
+        for block in others[:count]:
+            if stage and block.place == "disk":
+                self.house.offer(other, block, productive)
+        if count < len(others):
+            self._finish(group, by_block)
+            rest = [self.rules.advanced(d, others[count].number) for d in debts]
+            ledger.debts[side][: len(debts)] = rest
+            return False
         self._finish(group, by_block)
         self._count_paid(side, mine)
         del ledger.debts[side][: len(debts)]
@@ -318,6 +309,48 @@ class _Work:
                 block.worth = faded(block.worth, self.policy.decay)
         return True
 
+    def _meet(
+        self,
+        group: DebtGroup,
+        others: Sequence[Block],
+        load: Callable[[Sequence[Block]], list[Loaded]],
+        emit: Callable[[pa.Table], None],
+        needed: Sequence[Sequence[bool]] | None = None,
+    ) -> int:
+        """Make all pairs of a group with other blocks; returns with how many of these, if not all could be read.
+
+        ``needed[j][i]`` says whether block i of the group takes part in meeting block j.
+        """
+        count = 0
+        for cluster in self._clusters(others):
+            rows = load(cluster)
+            flags = [None] * len(rows) if needed is None else needed[count : count + len(rows)]
+            group.look_up(cluster, rows, flags)
+            count += len(rows)
+            if len(rows) < len(cluster):
+                break
+            # The pairs take the place of the rows.
+            del rows
+            if group.waiting >= self.areas.cluster:
+                group.pair(emit)
+        group.pair(emit)
+        return count
+
+    def _chosen(self, side: int) -> list[Debt]:
+        """The debts that a pass pays; the one with which its memory is full is split, so that it is full."""
+        debts, room = self.ledger.debts[side], self.areas.debts
+        chosen = pass_group(debts, room)
+        left = room - sum(weight(d) for d in chosen)
+        # If not even the first one fits, it is alone.
+        at, room = (len(chosen), left) if left >= 0 else (0, room)
+        if at < len(debts):
+            debt = debts[at]
+            own = [b for b in self.ledger.blocks[side] if debt.first <= b.number < debt.end]
+            parts = self.rules.split_debt(debt, own, room)
+            if parts is not None:
+                debts[at : at + 1] = parts
+        return pass_group(debts, self.areas.debts)
+
     def _finish(self, group: DebtGroup, debts: Sequence[Debt]) -> None:
         """End a pass; ``debts[i]`` is that of the group's block i."""
         group.finish()
@@ -326,9 +359,23 @@ class _Work:
                 waited = self.batch.now - debt.since
                 self.delays[waited] += count
 
-    def _who(self, debts: Sequence[tuple[Debt, tuple[int, int]]], other: Block) -> list[bool]:
+    def _who(self, debts: Sequence[tuple[Debt, tuple[int, int]]], other: Block) -> tuple[bool, ...]:
         """Which of the debts, given with their reach, are owed to a block of the other side."""
-        return [in_reach(span, other) and self.rules.needs(d, other) for d, span in debts]
+        return tuple(in_reach(span, other) and self.rules.needs(d, other) for d, span in debts)
+
+    def _by_block(
+        self,
+        debts: Sequence[Debt],
+        by_block: Sequence[Debt],
+        tasks: Sequence[tuple[Block, tuple[bool, ...]]],
+    ) -> list[list[bool]]:
+        """For each task which of the blocks take part, where the task says it by debt and ``by_block[i]`` is that of block i."""
+        known: dict[tuple[bool, ...], list[bool]] = {}
+        for _, who in tasks:
+            if who not in known:
+                takes_part = dict(zip(map(id, debts), who))
+                known[who] = [takes_part[id(d)] for d in by_block]
+        return [known[who] for _, who in tasks]
 
     def _clusters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
         """Blocks in their order, as many at a time as there is room for."""
@@ -341,17 +388,25 @@ class _Work:
         if cluster:
             yield cluster
 
-    def _read(self, side: int, blocks: Sequence[Block]) -> list[Loaded]:
-        """The rows of the first of these blocks that the limit on reading allows."""
-        loaded = []
-        for block in blocks:
-            if not self._may_read(side, block):
-                self.limited = True
-                break
-            before = self.store.counts.read_bytes
-            loaded.append(self.house.load(side, block, keep=False))
-            self.pass_bytes += self.store.counts.read_bytes - before
-        return loaded
+    def _residents(self, side: int) -> Callable[[Sequence[Block]], list[Loaded]]:
+        """Gives the rows of blocks, which stay in memory if they are resident."""
+        return lambda blocks: [self.house.load(side, b) for b in blocks]
+
+    def _reader(self, side: int) -> Callable[[Sequence[Block]], list[Loaded]]:
+        """Gives the rows of the first of some blocks that the limit on reading allows."""
+
+        def read(blocks: Sequence[Block]) -> list[Loaded]:
+            loaded = []
+            for block in blocks:
+                if not self._may_read(side, block):
+                    self.limited = True
+                    break
+                before = self.store.counts.read_bytes
+                loaded.append(self.house.load(side, block, keep=False))
+                self.pass_bytes += self.store.counts.read_bytes - before
+            return loaded
+
+        return read
 
     def _may_read(self, side: int, block: Block) -> bool:
         limit = self.policy.read_limit
