@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.quality_data import GENERATORS, Rows
 from benchmarks.quality_fixed import TRAINING, careful, least, native_bounds, needs
 from benchmarks.quality_join_data import SECOND, Floats, Ints
+from benchmarks.quality_kept import Kept
 from benchmarks.record import say
 from benchmarks.tables import Table, plain
 from slackwater.model.window import TimeWindow
@@ -145,6 +146,26 @@ def results(
             ways["hindsight"] = outcome(data, behind(data, least(need, WANTED)), ticks)
             for way, found in ways.items():
                 yield _line(name, width, error, way, found, longest, spent.get(way))
+
+
+def again(cases: Sequence[tuple[str, float, float]], seed: int, kept: Kept) -> list[dict[str, Any]]:
+    """Our line alone for these data sets, windows and errors."""
+    made: dict[str, Rows] = {}
+    runs = []
+    for name, width, error in cases:
+
+        def measure(name: str = name, width: float = width, error: float = error) -> dict[str, Any]:
+            if name not in made:
+                made[name] = GENERATORS[name](seed, SECONDS)
+            data = made[name]
+            ticks = round(width * SECOND)
+            longest = outcome(data, baselines(data)["max-delay"], ticks).latency
+            bounds, _, spent = adaptive(data, ticks, error, METHODS["ours"])
+            return _line(name, width, error, "ours", outcome(data, bounds, ticks), longest, spent)
+
+        run = kept.run({"data": name, "window": width, "error": error, "seed": seed}, measure)
+        runs += [] if run is None else [run]
+    return runs
 
 
 def _line(

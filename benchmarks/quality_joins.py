@@ -13,7 +13,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from benchmarks.quality_join_data import GENERATORS, MS, SECOND, Floats, Ints, J
 from benchmarks.quality_join_immediate import at_once
 from benchmarks.quality_join_lateness import Lateness, sampled, slowest
 from benchmarks.quality_join_run import Counting, Probed, recall_at, truth
+from benchmarks.quality_kept import Kept
 from benchmarks.record import say
 from benchmarks.simulations.join_order import SlackOrder
 from benchmarks.simulations.join_profile import Profile
@@ -313,6 +314,26 @@ def measured(names: Sequence[str], seed: int, *, quick: bool) -> dict[str, Any]:
         if data.kind != "star":
             immediate += at_once(data, case.ticks, case.known, [m for _, m in case.largest], asked)
     return {"seed": seed, "data": seen, "runs": runs, "frontier": hard, "immediate": immediate}
+
+
+def again(names: Sequence[str], seed: int, kept: Kept) -> list[dict[str, Any]]:
+    """Our lines alone, beside the largest delay."""
+    made: dict[str, Prepared] = {}
+    runs = []
+    for name, target in product(names, TARGETS):
+
+        def measure(name: str = name, target: float = target) -> dict[str, Any]:
+            if name not in made:
+                made[name] = prepared(GENERATORS[name](seed, SECONDS[name]), SHARES[name])
+            case = made[name]
+            outcome = run(
+                case, by_lateness(case, RecallTarget(target, PERIOD, INTERVAL, GRAIN), [])
+            )
+            return _line(case, "ours", target, outcome, run(case, largest_delay(case)))
+
+        found = kept.run({"joins": name, "target": target}, measure)
+        runs += [] if found is None else [found]
+    return runs
 
 
 def table(lines: list[dict[str, Any]]) -> Table:

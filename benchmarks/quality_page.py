@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.quality_aggregates import WANTED
 from benchmarks.quality_change_page import again_sections, change_sections, kind_sections
-from benchmarks.quality_join_page import join_sections
+from benchmarks.quality_join_page import join_sections, joins_again_sections
 from benchmarks.tables import Section, Table, markdown, whole
 
 LESS = 0.5
@@ -224,6 +224,8 @@ def sections(found: dict[str, Any]) -> list[Section]:
         out += kind_sections(kinds)
     if joins := found.get("joins"):
         out += join_sections(joins)
+    if joins and (again := found.get("joins-again")):
+        out += joins_again_sections(again, joins)
     if spark := found.get("spark"):
         out.append(
             ("On Spark, by the clock", ABOUT_SPARK.format(**spark["settings"]), on_spark(spark))

@@ -76,7 +76,7 @@ def test_the_page_says_how_many_runs_meet_the_goals() -> None:
         "from": 0, "factor": 1, "worst": 0.95, "hindsight_worst": 0.95, "latency": 1.0, "hindsight_latency": 1.0,
     }  # fmt: skip
     run = {
-        "change": "x5", "at": "event", "slide": 2.0, "kept": 0.96, "all_kept": 0.95, "high": 0.97, "regimes": [part],
+        "change": "x5", "at": "event", "seed": 1, "slide": 2.0, "kept": 0.96, "all_kept": 0.95, "high": 0.97, "regimes": [part],
         "missed": [],
     }  # fmt: skip
     bad = {**run, "missed": ["worst span 0.9, hindsight's 0.95"], "slide": 10.0}

@@ -94,7 +94,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def run(
-    make: Make, plan: Plan, data: list[Any], restarts: tuple[int, ...] = (), groups: int = 2
+    make: Make, plan: Plan, data: list[Any], restarts: tuple[int, ...] = (), groups: int = 1
 ) -> Engine:
     halves = [len(rows) // 2 for rows in data]
     files = [(table(r[h:]), table(r[:h])) for r, h in zip(data, halves, strict=True)]
@@ -140,7 +140,7 @@ def test_recall_is_kept_with_less_waiting_than_for_the_largest_delay(engine: Mak
     data = batches(1, 32)
     true = true_pairs(data)
     ours = run(engine, joined(TARGET), data)
-    largest = run(engine, joined(MaxDelay()), data, groups=1)
+    largest = run(engine, joined(MaxDelay()), data)
     assert len(set(slacks(ours))) > 3
     assert np.mean(recall(ours, true) >= 0.99 * 0.95) >= 0.95
     assert recall(ours, true).mean() < 0.995
@@ -165,7 +165,7 @@ def test_the_controller_goes_by_the_recall_that_it_measures(engine: Make) -> Non
     mean, waited = {}, {}
     for asked in (0.85, 0.97):
         policy = Quality(recall=asked, over=PERIOD, granularity=2, method="pd")
-        made = run(engine, joined(policy), data, groups=1)
+        made = run(engine, joined(policy), data)
         mean[asked] = recall(made, true)[3:].mean()
         waited[asked] = np.mean([s for s in slacks(made)[12:-1] if s is not None])
     assert mean[0.97] > 0.93 and 0.78 < mean[0.85] < 0.92
@@ -198,7 +198,7 @@ def test_results_that_leave_at_once_keep_their_recall_with_less_state(engine: Ma
     ours = run(
         engine, joined(Quality(recall=0.95, over=PERIOD, granularity=2), ordered=False), data
     )
-    largest = run(engine, joined(MaxDelay(), ordered=False), data, groups=1)
+    largest = run(engine, joined(MaxDelay(), ordered=False), data)
     assert np.mean(recall(ours, true) >= 0.99 * 0.95) >= 0.97
     assert wait(ours, true) <= wait(largest, true)
 
@@ -262,7 +262,7 @@ def test_a_row_that_is_ages_late_takes_no_memory(engine: Make, ordered: bool) ->
 def test_joins_that_cannot_measure_go_by_the_model(engine: Make, join: dict[str, Any]) -> None:
     data = batches(4, 18)
     true = true_pairs(data)
-    ours = run(engine, joined(TARGET, **join), data, groups=1)
+    ours = run(engine, joined(TARGET, **join), data)
     assert (recall(ours, true) >= 0.99 * 0.95).all()
     assert 0 < slacks(ours)[-2] < 200
 

@@ -17,12 +17,11 @@ from slackwater.semantics.quality.adapt import Adaptation
 from slackwater.semantics.quality.delays import (
     delays,
 )
+from slackwater.semantics.quality.evidence import first_level, least_level
 from slackwater.semantics.quality.late_sums import LateSums
 from slackwater.semantics.quality.late_sums import merged as merged_late
 from slackwater.semantics.quality.needs import (
     Needs,
-    first_level,
-    least_level,
     needed_slack,
 )
 from slackwater.semantics.quality.strict import Feed, judge
@@ -85,12 +84,12 @@ def test_the_level_rises_with_missed_targets_and_judged_windows_are_forgotten() 
         needs = Needs.from_json(json.loads(json.dumps(needs.to_json())))
         needs.judge(wid, [Asked("count")], 0.1, 0.9)
     assert needs.done == [wid % 10 + 1 for wid in range(100)]
-    assert needs.slack(*asked, 1.0) == (10, True) and needs.level > first_level(0.9)
+    assert needs.slack(*asked, 0.9) == (10, True) and needs.level > first_level(0.9)
     assert not needs.totals and not needs.late and not needs.reach
     for _ in range(2_000):
         needs.totals[101], needs.reach[101] = [1.0], 3
         needs.judge(101, [Asked("count")], 0.1, 0.9)
-    assert needs.level == least_level(0.9) and needs.slack(*asked, 1.0) == (0, True)
+    assert needs.level == least_level(0.9) and needs.slack(*asked, 0.9) == (0, True)
     needs.late[200] = {3: [1.0], 4: [2.0]}
     needs.rebin(2)
     assert needs.late == {200: {2: [3.0]}}

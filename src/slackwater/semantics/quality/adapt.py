@@ -16,10 +16,11 @@ import numpy as np
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.quality.controller import Controller
+from slackwater.semantics.quality.evidence import first_level
 from slackwater.semantics.quality.measure import Coverage, stride
 from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.moments import Moments, Recent
-from slackwater.semantics.quality.needs import Needs, first_level
+from slackwater.semantics.quality.needs import Needs
 from slackwater.semantics.quality.state import AdaptationState
 from slackwater.semantics.quality.statistics import StreamStatistics
 from slackwater.semantics.quality.target import RETROSPECT, SETTLED, Consumer, Target
@@ -164,7 +165,7 @@ class Adaptation:
         """The least slack by what windows needed; by the model as long as there are too few."""
         if not self.by_needs or consumer.window is None:
             return self._modelled(consumer, state)
-        w, asked = consumer.window, self._asked(consumer)
+        w, asked = consumer.window, (*self._asked(consumer), self.target.confidence)
         slack, enough = state.needs.slack(*asked, _overlap(w), self._whole(w))
         return slack if enough else max(slack, self._modelled(consumer, state))
 

@@ -14,10 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import Any
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
+from slackwater.semantics.quality.evidence import (
+    SURE,
+    first_level,
+    least_level,
+    more_evidence,
+    tolerance,
+)
 from slackwater.semantics.quality.late_sums import LateSums, Sums, plus
 from slackwater.semantics.quality.measure import stride
 from slackwater.semantics.quality.threshold import Asked
@@ -31,8 +39,6 @@ HIGHEST = 0.9995
 FADING = 1 - 1 / MOST
 CERTAIN = 11.5
 """Evidence for a change from which on it is believed: eight windows that miss their targets with 0.95, one after the other."""
-ALIKE = 5.0
-"""Where more windows than this share a row, each tells that much less: one burst of late rows spoils all of them."""
 CONVINCING = 8
 """Windows that must have needed less before slack is lowered at once."""
 FEW = 10
@@ -62,14 +68,19 @@ def error_of(asked: Asked, total: Sums, missing: Sums) -> float:
 
 
 def needed_slack(
-    total: Sums, late: Mapping[int, Sums], asked: Sequence[Asked], most: float, granularity: int
+    total: Sums,
+    late: Mapping[int, Sums],
+    asked: Sequence[Asked],
+    most: float,
+    granularity: int,
+    above: int = 0,
 ) -> int:
-    """The least slack with which every error of a window stays within ``most``.
+    """The least slack with which every error of a window stays within ``most``; 0 if ``above`` is enough.
 
     ``late`` is by bin: rows of bin ``b`` are there if the slack is at least ``b`` granules.
     """
     missing = [0.0] * len(total)
-    for b in sorted(late, reverse=True):
+    for b in sorted([b for b in late if b * granularity > above], reverse=True):
         missing = [m + x for m, x in zip(missing, late[b], strict=True)]
         if any(error_of(a, total, missing) > most + 1e-12 for a in asked):
             return b * granularity
@@ -82,8 +93,8 @@ class Needs:
 
     ``reach`` is how far the current time was past the end of a window when it closed, ``missing`` what has come for it
     since; ``until`` is the last window judged. After a change of the stream only windows after ``since`` count; those up to ``told`` had closed before it was known.
-    ``evidence`` for a change is that of the windows judged; the latest ``run`` of them made it. ``rows`` is how many
-    recent windows, from ``start`` on, had when they were judged, ``after`` how many came after.
+    ``evidence`` for a change is that of the windows judged; the latest ``run`` of them made it, the first of which had closed with the reach ``old``. ``rows`` is how many
+    recent windows, from ``start`` on, had when they were judged, ``after`` how many came after; ``usual`` is the share of those before a change.
     """
 
     granularity: int
@@ -98,9 +109,11 @@ class Needs:
     told: int | None = None
     evidence: float = 0.0
     run: int = 0
+    old: int | None = None
     start: int | None = None
     rows: float = 0.0
     after: float = 0.0
+    usual: float = 0.0
 
     def add(self, late: LateSums, granularity: int) -> None:
         """More rows; what they are is binned by ``granularity``, which may have grown."""
@@ -153,7 +166,8 @@ class Needs:
         for wid in ready:
             total, late = self.totals.pop(wid), self.late.pop(wid, {})
             need = needed_slack(total, late, asked, self._left(most), self.granularity)
-            missed = need > self.reach.pop(wid)
+            reach = self.reach.pop(wid)
+            missed = need > reach
             self.missing.pop(wid, None)
             self.until = wid
             if wid < first or (self.since is not None and wid <= self.since):
@@ -166,7 +180,13 @@ class Needs:
                 continue  # it closed before the change was known
             share = float(missed) - (1 - confidence)
             self.level = min(HIGHEST, max(least_level(confidence), self.level + STEP * share))
-            self.evidence, self.run = _more(self.evidence, self.run, missed, confidence, overlap)
+            worse = missed if self.old is None else need > min(reach, self.old)
+            self.evidence, self.run = more_evidence(
+                self.evidence, self.run, worse, confidence, overlap
+            )
+            self.old = self._first(self.run, self.old, reach)
+        if self.run == 0 and self.since is None:
+            self.usual = self._after()
         self.done = self.done[-MOST:]
         if len(self.done) == MOST:
             self.since = None
@@ -182,17 +202,18 @@ class Needs:
     ) -> bool:
         """Whether windows miss their targets much more often than promised; if so, what was before counts no more.
 
-        Windows whose rows may still come are taken for good as long as they are.
+        Slack rises with the first of them. That later windows keep their targets with it is no sign that nothing has changed,
+        so these are judged by what the first of them had. Windows whose rows may still come are taken for good as long as they are.
         """
-        evidence, run, began = self.evidence, self.run, self.until
+        evidence, run, began, old = self.evidence, self.run, self.until, self.old
         judged = run
         for wid in [None, *sorted(self.reach)]:
             if wid is not None:
                 if self.told is not None and wid <= self.told:
                     continue
-                evidence, run = _more(
-                    evidence, run, self._misses(wid, asked, most), confidence, overlap
-                )
+                worse = self._worse(wid, old, asked, most)
+                evidence, run = more_evidence(evidence, run, worse, confidence, overlap)
+                old = self._first(run, old, self.reach[wid])
                 if run <= 1:
                     began, judged = wid - 1, 0
             if evidence >= CERTAIN:
@@ -200,8 +221,19 @@ class Needs:
                 return True
         return False
 
-    def _misses(self, wid: int, asked: Sequence[Asked], most: float) -> bool:
-        """Whether a window that is closed has missed its target already."""
+    def _first(self, run: int, old: int | None, reach: int) -> int | None:
+        """The reach of the window with which a run began, after one more with ``reach``; None if that was by no needs."""
+        return old if run > 1 else reach if run == 1 and self._known else None
+
+    @property
+    def _known(self) -> bool:
+        """Whether there are enough windows for slack to follow their needs."""
+        return self.since is not None or len(self.done) >= FEWEST
+
+    def _worse(self, wid: int, old: int | None, asked: Sequence[Asked], most: float) -> bool:
+        """Whether a window that is closed has missed its target already, or would have with the reach ``old``."""
+        if old is not None and old < self.reach[wid]:
+            return self._so_far(wid, asked, most, old) > 0
         gone = self.missing.get(wid)
         if gone is None:
             return False
@@ -213,7 +245,7 @@ class Needs:
         self.told = max(self.reach, default=self.until)
         self.done = self.done[len(self.done) - judged :]
         self.level = first_level(confidence)
-        self.evidence, self.run = 0.0, 0
+        self.evidence, self.run, self.old = 0.0, 0, None
         self.start, self.rows, self.after = None, 0.0, 0.0
 
     def fell(
@@ -235,30 +267,44 @@ class Needs:
         judged = min(judged, len(self.done))
         open_ = sorted(w for w in self.totals if first <= w <= last)
         known = judged + len(open_)
-        if known < CONVINCING:
+        if known < CONVINCING or not much:
             return False
         if any(need >= much for need in self.done[len(self.done) - judged :]):
             return False
-        if any(self._so_far(w, asked, most) >= much for w in open_):
+        if any(self._so_far(w, asked, most, math.ceil(much) - 1) > 0 for w in open_):
             return False
         # The first of them may still hold rows of before.
         gone = known - max(CONVINCING, known // 2)
         since = first if gone <= judged else open_[gone - judged]
         self._forget(since - 1, max(0, judged - gone), confidence)
+        self.usual = 0.0
         return True
 
-    def _so_far(self, wid: int, asked: Sequence[Asked], most: float) -> int:
-        late = self.late.get(wid)
+    def _so_far(self, wid: int, asked: Sequence[Asked], most: float, above: int = 0) -> int:
+        """What a window needs by the rows that have come; 0 if ``above`` is enough."""
+        late, left = self.late.get(wid), self._left(most)
         if not late:
             return 0
-        return needed_slack(self.totals[wid], late, asked, self._left(most), self.granularity)
+        return needed_slack(self.totals[wid], late, asked, left, self.granularity, above)
 
     def _left(self, most: float) -> float:
-        """The error that is left for rows that come before a window is judged: some come after."""
-        return most - min(self.after / self.rows, most / 2) if self.rows else most
+        """The error that is left for rows that come before a window is judged: some come after.
+
+        Right after a change these are not known yet: at least as many as before.
+        """
+        later = self._after() if self.since is None else max(self.usual, self._after())
+        return most - min(later, most / 2)
+
+    def _after(self) -> float:
+        return self.after / self.rows if self.rows else 0.0
 
     def slack(
-        self, asked: Sequence[Asked], most: float, overlap: float, first: int = START
+        self,
+        asked: Sequence[Asked],
+        most: float,
+        confidence: float,
+        overlap: float = 1.0,
+        first: int = START,
     ) -> tuple[int, bool]:
         """What most windows needed at the most, and whether there were enough of them.
 
@@ -266,15 +312,34 @@ class Needs:
         share a row. What a window has missed so far is a lower bound of its need.
         """
         apart = (len(self.done) + 1) / max(1.0, overlap)
-        enough = self.since is not None or len(self.done) >= FEWEST
+        enough = self._known
+        least = 0 if self.since is None else self._bound(apart, confidence)
         if enough and (self.since is None or apart * (1 - self.level) >= ABOVE):
             # Few windows tell little of their largest needs: the fewer, the nearer to the largest.
-            return self._quantile(self.level + (1 - self.level) * min(1.0, FEW / apart)), True
+            quantile = self._quantile(self.level + (1 - self.level) * min(1.0, FEW / apart))
+            return max(quantile, least), True
         after = first - 1 if self.since is None else self.since
-        pending = [self._so_far(w, asked, most) for w in self.late if w > after]
-        largest = max([*self.done, *pending], default=0)
+        largest = max(self.done, default=0)
+        for wid in [w for w in self.late if w > after]:
+            largest = max(largest, self._so_far(wid, asked, most, largest))
         margin = 1 + max(LEAST_MARGIN, MARGIN * (1 - apart / ENOUGH))
-        return math.ceil(largest * margin / self.granularity) * self.granularity, enough
+        return max(self._granules(largest * margin), least), enough
+
+    def _bound(self, apart: float, confidence: float) -> int:
+        """A bound of the quantile of needs that holds with the probability `SURE`, if these are spread evenly around their mean.
+
+        The largest of enough windows is such a bound, however needs are spread; then nothing is added to it.
+        """
+        if len(self.done) < 2 or confidence**apart <= 1 - SURE:
+            return 0
+        largest = max(self.done) * (1 + MARGIN)
+        factor = tolerance(apart, confidence)
+        if math.isinf(factor):
+            return self._granules(largest)
+        return self._granules(min(largest, fmean(self.done) + factor * stdev(self.done)))
+
+    def _granules(self, slack: float) -> int:
+        return math.ceil(slack / self.granularity) * self.granularity
 
     def _quantile(self, level: float) -> int:
         at = math.ceil((len(self.done) + 1) * level) - 1
@@ -297,9 +362,11 @@ class Needs:
             "told": self.told,
             "evidence": self.evidence,
             "run": self.run,
+            "old": self.old,
             "start": self.start,
             "rows": self.rows,
             "after": self.after,
+            "usual": self.usual,
         }
 
     @classmethod
@@ -321,6 +388,7 @@ class Needs:
         own.since, own.told, own.start = json["since"], json["told"], json["start"]
         own.evidence, own.run = json["evidence"], json["run"]
         own.rows, own.after = json["rows"], json["after"]
+        own.old, own.usual = json.get("old"), json.get("usual", 0.0)
         return own
 
     def _count_missing(self) -> None:
@@ -328,27 +396,3 @@ class Needs:
             for b, sums in self.late.get(wid, {}).items():
                 if b * self.granularity > reach:
                     plus(self.missing, wid, sums)
-
-
-def _more(
-    evidence: float, run: int, missed: bool, confidence: float, overlap: float
-) -> tuple[float, int]:
-    """Evidence that windows miss their targets half the time or more, not as seldom as promised, and how many made it.
-
-    It is the logarithm of how much more likely what was seen is then, counted from the window from which on it is largest.
-    """
-    seldom = 1 - confidence
-    often = (1 + seldom) / 2
-    step = math.log(often / seldom) if missed else math.log((1 - often) / (1 - seldom))
-    evidence += step / max(1.0, (ALIKE - 1 + overlap) / ALIKE)
-    return (evidence, run + 1) if evidence > 0 else (0.0, 0)
-
-
-def least_level(confidence: float) -> float:
-    """The lowest level of the quantile: windows to come are no copies of past ones, so somewhat above what is asked."""
-    return confidence + 0.2 * (1 - confidence)
-
-
-def first_level(confidence: float) -> float:
-    """Where the level of the quantile begins."""
-    return confidence + 0.4 * (1 - confidence)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ PER_OCTAVE = 8
 """Bins of delays by factor of two: a delay is known to some nine per cent."""
 ROWS = 2_000
 """Rows without which a stretch tells nothing of the latest of a thousand."""
-_ROOM = 1 << 10
-"""More than there are bins of delay."""
+_ROOM = 1 << 9
+"""Bins of delay, and one for no delay."""
 
 
-@dataclass
+@dataclass(eq=False)
 class RecentDelays:
     """Rows with times in the last ``stretch`` of time: by block of ``length`` ticks of their times, and by bin of delay.
 
@@ -37,7 +38,7 @@ class RecentDelays:
     stretch: int = 0
     length: int = 1
     begun: int | None = None
-    blocks: dict[int, dict[int, int]] = field(default_factory=dict)
+    blocks: dict[int, Ints] = field(default_factory=dict)
 
     def add(self, times: Ints, delays: Ints, counts: Ints | None = None) -> None:
         """Rows with their delays, or with the number of rows that have each; a delay of 0 is none."""
@@ -50,11 +51,15 @@ class RecentDelays:
         # Place 0 is that of no delay.
         places = np.ceil(PER_OCTAVE * np.log2(np.maximum(delays[some], 1))).astype(np.int64)
         places = np.where(delays[some] > 0, places + 1, 0)
-        codes, at = np.unique(blocks * _ROOM + places, return_inverse=True)
-        weights = None if counts is None else counts[some]
-        for code, n in zip(codes.tolist(), np.bincount(at, weights).tolist(), strict=True):
-            block = self.blocks.setdefault(code // _ROOM, {})
-            block[code % _ROOM] = block.get(code % _ROOM, 0) + int(n)
+        weights = np.ones(len(places), np.int64) if counts is None else counts[some]
+        for block in np.unique(blocks).tolist():
+            mine = blocks == block
+            # Exact, however many rows a batch has.
+            np.add.at(self._block(block), places[mine], weights[mine])
+
+    def _block(self, block: int) -> Ints:
+        """The rows of a block by bin of delay."""
+        return self.blocks.setdefault(block, np.zeros(_ROOM, np.int64))
 
     def keep(self, newest: int, span: int) -> None:
         """Keep the last ``span`` of time at least; more of it if that holds too few rows."""
@@ -77,48 +82,56 @@ class RecentDelays:
             self._double()
 
     def _from(self, block: int) -> int:
-        return sum(sum(b.values()) for k, b in self.blocks.items() if k >= block)
+        return sum(int(b.sum()) for k, b in self.blocks.items() if k >= block)
 
     @property
     def rows(self) -> int:
         """Rows that are known, late or not."""
-        return sum(sum(b.values()) for b in self.blocks.values())
+        return sum(int(b.sum()) for b in self.blocks.values())
 
     def whole(self, newest: int) -> bool:
         """Whether the stretch is known to its beginning, and holds enough rows."""
         return self.begun is not None and newest - self.begun >= self.stretch and self.rows >= ROWS
 
     def _double(self) -> None:
-        wide: dict[int, dict[int, int]] = {}
-        for k, block in sorted(self.blocks.items()):
-            into = wide.setdefault(k // 2, {})
-            for place, n in block.items():
-                into[place] = into.get(place, 0) + n
-        self.blocks, self.length = wide, 2 * self.length
+        narrow, self.blocks, self.length = self.blocks, {}, 2 * self.length
+        for k, block in sorted(narrow.items()):
+            self._block(k // 2)[:] += block
 
-    def _half(self) -> list[dict[int, int]]:
+    def _half(self) -> list[Ints]:
         middle = (min(self.blocks, default=0) + max(self.blocks, default=0)) / 2
         return [block for k, block in self.blocks.items() if k >= middle]
 
     def sketch(self, *, half: bool = False) -> DelaySketch:
         """The delays of all of them, or of those in the second half of the blocks."""
-        by: dict[int, int] = {}
+        by = np.zeros(_ROOM, np.int64)
         for block in self._half() if half else self.blocks.values():
-            for place, n in block.items():
-                by[place] = by.get(place, 0) + n
+            by += block
+        late = np.flatnonzero(by[1:])
         out = DelaySketch()
-        by.pop(0, None)
-        delays = [math.floor(2 ** ((p - 1) / PER_OCTAVE)) for p in sorted(by)]
-        out.add_counts(np.array(delays, np.int64), np.array([by[p] for p in sorted(by)], np.int64))
+        out.add_counts(np.array([_delay(p) for p in late.tolist()], np.int64), by[1:][late])
         return out
 
     def to_json(self) -> list[Any]:
         """Plain lists."""
-        blocks = [[k, [list(p) for p in sorted(b.items())]] for k, b in sorted(self.blocks.items())]
+        blocks = [
+            [k, [[int(p), int(b[p])] for p in np.flatnonzero(b)]]
+            for k, b in sorted(self.blocks.items())
+        ]
         return [self.times, self.stretch, self.length, self.begun, blocks]
 
     @classmethod
     def from_json(cls, json: list[Any]) -> RecentDelays:
         """The inverse of `to_json`."""
         times, stretch, length, begun, blocks = json
-        return cls(times, stretch, length, begun, {k: dict(b) for k, b in blocks})
+        own = cls(times, stretch, length, begun)
+        for k, pairs in blocks:
+            for place, n in pairs:
+                own._block(k)[place] = n
+        return own
+
+
+@cache
+def _delay(octaves: int) -> int:
+    """The least delay of a bin."""
+    return math.floor(2 ** (octaves / PER_OCTAVE))

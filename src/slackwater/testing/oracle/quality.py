@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from typing import NamedTuple
 
 
 @dataclass
@@ -313,13 +314,12 @@ class _Past:
         self.level = confidence + 0.4 * (1 - confidence)
         self.since: int | None = None
         self.told = -(10**18)
-        self.signs: list[
-            tuple[int, bool]
-        ] = []  # judged windows that tell of a change: whether they missed
+        self.signs: list[_Sign] = []  # judged windows that tell of a change
         self.counted: list[
             int
         ] = []  # how many rows each window had that was judged since the change
         self.after = 0.0
+        self.usual = 0.0
         self.start: int | None = None
 
     def add(self, wid: int, after_end: int, value: float) -> None:
@@ -331,16 +331,28 @@ class _Past:
 
     @property
     def left(self) -> float:
-        """The error without what comes after windows are judged; older windows count less."""
+        """The error without what comes after windows are judged, once there was a change at least what came before it."""
+        share = self.share if self.since is None else max(self.share, self.usual)
+        return self.error - min(share, self.error / 2)
+
+    @property
+    def share(self) -> float:
+        """Rows that came after windows were judged, of all; older windows count less."""
         fade = 1 - 1 / 600
         rows = 0.0
         for n in self.counted:
             rows = rows * fade + n
-        return self.error - min(self.after / rows, self.error / 2) if rows else self.error
+        return self.after / rows if rows else 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether slack follows needs."""
+        return self.since is not None or len(self.needs) >= 40
 
     def judge(self, last: int, whole: int) -> None:
         """All windows up to ``last`` that are closed."""
-        for wid in sorted(w for w in self.reach if w <= last):
+        ready = sorted(w for w in self.reach if w <= last)
+        for wid in ready:
             mine = self.members.pop(wid)
             need = _need(mine, self.left, self.granule)
             reach = self.reach.pop(wid)
@@ -355,7 +367,9 @@ class _Past:
                 self.level += 0.005 * ((need > reach) - (1 - self.confidence))
                 least = self.confidence + 0.2 * (1 - self.confidence)
                 self.level = min(0.9995, max(least, self.level))
-                self.signs.append((wid, need > reach))
+                self.signs.append(_Sign(wid, need, reach, self.known))
+        if ready and self.since is None and not self._changed(self.signs)[0]:
+            self.usual = self.share
         # A window all of whose rows came after it had closed is passed over with those around it.
         self.members = {w: rows for w, rows in self.members.items() if w > self.judged}
         if len(self.needs) >= 600:
@@ -364,23 +378,31 @@ class _Past:
     def rose(self) -> bool:
         """Whether some stretch of windows up to now has misses that only a change explains."""
         signs = list(self.signs)
-        for wid in sorted(w for w in self.reach if w > self.told):
-            late = [(a, v) for a, v in self.members[wid] if self._bin(a) > self.reach[wid]]
-            total = sum(v for _, v in self.members[wid])
-            signs.append((wid, sum(v for _, v in late) > (self.left + 1e-12) * total))
-        seldom = 1 - self.confidence
-        often = (1 + seldom) / 2
-        weight = max(1.0, (4 + self.overlap) / 5)
-        evidence, began = 0.0, 0
-        for i, (wid, missed) in enumerate(signs):
-            if evidence == 0:
-                began = wid
-            ratio = often / seldom if missed else (1 - often) / (1 - seldom)
-            evidence = max(0.0, evidence + math.log(ratio) / weight)
-            if evidence >= 11.5 and i >= len(self.signs) - 1:
+        for wid in [None, *sorted(w for w in self.reach if w > self.told)]:
+            if wid is not None:
+                so_far = _need(self.members[wid], self.left, self.granule)
+                signs.append(_Sign(wid, so_far, self.reach[wid], self.known))
+            evidence, began = self._changed(signs)
+            if evidence >= 11.5:
                 self._forget(began - 1)
                 return True
         return False
+
+    def _changed(self, signs: list[_Sign]) -> tuple[float, int]:
+        """The evidence of windows one after the other, and the first of those that make it.
+
+        Each is judged by its own reach, and by that of this first one, if slack followed needs then.
+        """
+        seldom = 1 - self.confidence
+        often = (1 + seldom) / 2
+        weight = max(1.0, (4 + self.overlap) / 5)
+        evidence, first = 0.0, _Sign(0, 0, 0, False)
+        for sign in signs:
+            first = sign if evidence == 0 else first
+            missed = sign.need > (min(sign.reach, first.reach) if first.known else sign.reach)
+            ratio = often / seldom if missed else (1 - often) / (1 - seldom)
+            evidence = max(0.0, evidence + math.log(ratio) / weight)
+        return evidence, first.wid
 
     def fell(self, first: int, last: int) -> bool:
         """Whether all windows from ``first`` on needed much less."""
@@ -395,6 +417,7 @@ class _Past:
             return False
         every = sorted([*(w for w, _ in self.needs if w >= first), *mine])
         self._forget(every[len(every) - max(8, len(every) // 2)] - 1)
+        self.usual = 0.0
         return True
 
     def _forget(self, since: int) -> None:
@@ -404,9 +427,6 @@ class _Past:
         self.level = self.confidence + 0.4 * (1 - self.confidence)
         self.signs, self.counted, self.after, self.start = [], [], 0.0, None
 
-    def _bin(self, after: int) -> int:
-        return math.ceil(after / self.granule) * self.granule
-
     def _quantile(self, level: float) -> int:
         ranked = sorted(n for _, n in self.needs)
         return ranked[min(math.ceil((len(ranked) + 1) * level), len(ranked)) - 1]
@@ -414,14 +434,42 @@ class _Past:
     def slack(self, whole: int) -> tuple[int, bool]:
         """The next slack, and whether it is more than a lower bound."""
         apart = (len(self.needs) + 1) / self.overlap
-        enough = self.since is not None or len(self.needs) >= 40
-        if enough and (self.since is None or apart * (1 - self.level) >= 1):
-            return self._quantile(self.level + (1 - self.level) * min(1.0, 10 / apart)), True
+        bound = self._bound(apart)
+        if self.known and (self.since is None or apart * (1 - self.level) >= 1):
+            quantile = self._quantile(self.level + (1 - self.level) * min(1.0, 10 / apart))
+            return max(quantile, bound), True
         after = whole - 1 if self.since is None else self.since
         open_ = [_need(m, self.left, self.granule) for w, m in self.members.items() if w > after]
         largest = max([*open_, *(n for _, n in self.needs)], default=0)
         margin = 1 + max(0.05, 0.2 * (1 - apart / 30))
-        return math.ceil(largest * margin / self.granule) * self.granule, enough
+        return max(math.ceil(largest * margin / self.granule) * self.granule, bound), self.known
+
+    def _bound(self, apart: float) -> int:
+        """After a change: a normal distribution with these needs has its quantile below this with probability 0.95.
+
+        Of 59 windows at a confidence of 0.95 the largest need is such a bound, of whatever distribution.
+        """
+        values = [n for _, n in self.needs]
+        if self.since is None or len(values) < 2 or 1 - self.confidence**apart >= 0.95:
+            return 0
+        mean = sum(values) / len(values)
+        deviation = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+        bound = math.inf
+        z, sure = NormalDist().inv_cdf(self.confidence), NormalDist().inv_cdf(0.95)
+        part = 1 - sure * sure / (2 * (apart - 1)) if apart > 1 else 0.0
+        if part > 0:
+            root = math.sqrt(z * z - part * (z * z - sure * sure / apart))
+            bound = mean + (z + root) / part * deviation
+        return math.ceil(min(bound, 1.2 * max(values)) / self.granule) * self.granule
+
+
+class _Sign(NamedTuple):
+    """A closed window: its need as far as it is known, how long it waited, and whether slack followed needs then."""
+
+    wid: int
+    need: int
+    reach: int
+    known: bool
 
 
 def _need(rows: list[tuple[int, float]], error: float, granule: int) -> int:
