@@ -42,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--cost", action="store_true", help="what the statistics cost, on Spark, only (quality)"
     )
+    found.add_argument(
+        "--so-far", action="store_true", help="write down what was measured so far (quality)"
+    )
     found.add_argument("--scratch", default=".bench", help="data and outputs (default: .bench)")
     return found
 

@@ -300,7 +300,8 @@ def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark
         if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
             table = table.set_column(i, column, table[column].cast(pa.int32()))
     task.summaries.append(_summary(fused, table))
-    rows = table.filter(pc.is_valid(table["_pane"]))
+    pane = table["_pane"]
+    rows = table.filter(pc.is_valid(pane)) if pane.null_count else table
     if from_spark:
         done = aggregate.partials_from_spark(rows, spec)
     else:
@@ -309,8 +310,7 @@ def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark
 
 
 def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
-    if "_part" not in table.column_names:
-        table = table.append_column("_part", pa.array([""] * table.num_rows, pa.string()))
+    partition = [n for n in table.column_names if n == "_part"]
     columns: dict[str, dict[str, PartitionSummary]] = {}
     late: dict[str, int] = {}
     null: dict[str, int] = {}
@@ -318,13 +318,13 @@ def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
         wanted = [("_n", "sum"), (f"_hi{i}", "max")]
         if f"_lo{i}" in table.column_names:
             wanted.append((f"_lo{i}", "min"))
-        grouped = table.group_by(["_part", f"_verdict{i}"], use_threads=False).aggregate(wanted)
+        grouped = table.group_by([*partition, f"_verdict{i}"], use_threads=False).aggregate(wanted)
         parts: dict[str, list[PartitionSummary]] = {}
         late[setting.column] = null[setting.column] = 0
         for row in grouped.to_pylist():
             n, verdict = row["_n_sum"], row[f"_verdict{i}"]
             late_rows, far = (bool((verdict or 0) & part) for part in (LATE, FUTURE))
-            parts.setdefault(row["_part"], []).append(
+            parts.setdefault(row.get("_part", ""), []).append(
                 PartitionSummary(
                     n,
                     None if far else row[f"_hi{i}_max"],

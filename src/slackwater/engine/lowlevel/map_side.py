@@ -5,6 +5,9 @@ shuffle. So the aggregation is planned as usual and the part below the exchange 
 planning take longer than all else that the driver does for a batch, and most of all in a new process. But from batch to
 batch nothing changes except the rows and some numbers: the plan is kept, and each batch gets a copy over its own
 rows, with its own numbers in the place of those of the batch before.
+
+``foreachBatch`` gives rows as they leave Spark's plan of the batch, each written out once. The part of that plan below
+(`rows_plan`) is put under the aggregation instead, so that one generated loop reads and aggregates.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from slackwater.engine.lowlevel.fused import (
     query,
 )
 from slackwater.engine.lowlevel.inputs import Input, places, row_fields
+from slackwater.engine.lowlevel.rows_plan import is_compiled, plan_of_rows
 from slackwater.engine.paths.batch import Batch
 from slackwater.model.names import SOURCE, ours, sub_query
 from slackwater.model.spark_sql import quoted
@@ -30,6 +34,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Java:
+    """Classes of the JVM. To find one by its name takes a call for each part of the name, so they are kept."""
+
+    arrays: Any
+    system: Any
+    utilities: Any
+    scan: Any
+
+    @classmethod
+    def of(cls, spark: Any) -> Java:
+        """Those of a session's JVM."""
+        spark_classes = spark._jvm.org.apache.spark
+        return cls(
+            spark_classes.sql.catalyst.util.GenericArrayData,
+            spark._jvm.java.lang.System,
+            spark_classes.api.python.PythonUtils,
+            spark_classes.sql.execution.RDDScanExec,
+        )
 
 
 @dataclass(frozen=True)
@@ -45,21 +70,29 @@ class _Shape:
 class _Kept:
     """A plan that is kept, as objects of the JVM: its nodes from the top down to the one above its leaf.
 
-    ``leaf`` is what that is made of, with None where it has its rows. ``arrays`` are those in its expressions that hold the numbers of a batch. A query runs one batch at a time, and what
-    tasks get is a copy.
+    ``leaf`` is what that is made of, with None where it has its rows, and ``output`` are its columns. ``arrays`` are
+    those in its expressions that hold the numbers of a batch. A query runs one batch at a time, and what tasks get is a
+    copy. ``java`` are the classes that it takes to make one. ``stage`` says which of the nodes makes generated code of all below, if one does.
     """
 
     nodes: tuple[Any, ...]
     leaf: tuple[Any, ...]
+    output: Any
     arrays: tuple[Any, ...]
+    java: Java
+    stage: int | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Known:
-    """What is known of a query's aggregation; its plan is not kept if it has not the expected shape."""
+    """What is known of a query's aggregation; its plan is not kept if it has not the expected shape.
+
+    ``one_loop`` says whether the JVM compiles reading and aggregating as one; None until that was tried.
+    """
 
     shape: _Shape
     kept: _Kept | None
+    one_loop: bool | None = None
 
 
 _CAPACITY = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
@@ -97,7 +130,7 @@ def partial_frame(
     known = _known.get(key)
     leaf = _leaf(frame)
     if known is not None and known.kept is not None and leaf is not None:
-        child = _renewed(spark, known.kept, leaf, numbers)
+        child = _renewed(spark, known, leaf, inputs, index, numbers)
     else:
         if not spark._jsparkSession.sessionState().conf().contains(_CAPACITY):
             spark.conf.set(_CAPACITY, _CAPACITY_BITS)  # of this query's own session
@@ -113,7 +146,7 @@ def partial_frame(
             shape = _shape(spark, execution.optimizedPlan(), child.schema(), groups, items)
             if shape is None:
                 return None
-            kept = _kept(child, marks(len(numbers))) if made else None
+            kept = _kept(spark, child, marks(len(numbers))) if made else None
             # Other queries may do the same at this moment, in threads of their own.
             for old in list(_known)[: max(0, len(_known) + 1 - MOST_SHAPES)]:
                 _known.pop(old, None)
@@ -136,7 +169,7 @@ def _leaf(frame: DataFrame) -> Any:
     return logical.rdd() if logical.getClass().getSimpleName() == "LogicalRDD" else None
 
 
-def _kept(child: Any, numbers: Sequence[int]) -> _Kept | None:
+def _kept(spark: Any, child: Any, numbers: Sequence[int]) -> _Kept | None:
     """The plan from ``child`` down, if it is a chain over rows that exist and holds the array of its numbers."""
     nodes, arrays, current = [], [], child
     while current.children().size() == 1:
@@ -148,7 +181,15 @@ def _kept(child: Any, numbers: Sequence[int]) -> _Kept | None:
     rows = current.rdd()
     parts = [current.productElement(i) for i in range(current.productArity())]
     leaf = tuple(None if hasattr(p, "equals") and p.equals(rows) else p for p in parts)
-    return _Kept(tuple(nodes), leaf, tuple(arrays)) if leaf.count(None) == 1 else None
+    if leaf.count(None) != 1:
+        return None
+    kinds = [str(n.getClass().getSimpleName()) for n in nodes]
+    last = max(
+        (i for i, k in enumerate(kinds) if k in ("WholeStageCodegenExec", "InputAdapter")),
+        default=None,
+    )
+    stage = last if last is not None and kinds[last] == "WholeStageCodegenExec" else None
+    return _Kept(tuple(nodes), leaf, current.output(), tuple(arrays), Java.of(spark), stage)
 
 
 def _arrays_of(node: Any, numbers: Sequence[int]) -> list[Any]:
@@ -166,20 +207,41 @@ def _arrays_of(node: Any, numbers: Sequence[int]) -> list[Any]:
     return arrays
 
 
-def _renewed(spark: Any, kept: _Kept, rows: Any, numbers: Sequence[int]) -> Any:
-    """A copy of the plan over other rows, with other numbers."""
-    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+def _renewed(
+    spark: Any,
+    known: _Known,
+    rows: Any,
+    inputs: Sequence[Input],
+    index: int,
+    numbers: Sequence[int],
+) -> Any:
+    """A copy of the plan with other numbers, over the plan of other rows; or over these, if they have no such plan."""
+    kept = known.kept
+    assert kept is not None
+    gateway, java = spark.sparkContext._gateway, kept.java
     longs = gateway.new_array(gateway.jvm.long, len(numbers))
     for i, number in enumerate(numbers):
         longs[i] = number
-    boxed = jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(longs).array()
+    boxed = java.arrays(longs).array()
     for array in kept.arrays:
-        jvm.java.lang.System.arraycopy(boxed, 0, array, 0, len(numbers))
-    parts = [rows if p is None else p for p in kept.leaf]
-    plan = jvm.org.apache.spark.sql.execution.RDDScanExec(*parts)
-    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        java.system.arraycopy(boxed, 0, array, 0, len(numbers))
+    if known.one_loop is not False and kept.stage is not None:
+        below = plan_of_rows(spark, rows, inputs, index, kept.output)
+        if below is not None:
+            whole = _over(kept, below)
+            if known.one_loop is None:
+                stage = whole
+                for _ in range(kept.stage):
+                    stage = stage.child()
+                known.one_loop = is_compiled(spark, stage)
+            if known.one_loop:
+                return whole
+    return _over(kept, java.scan(*(rows if p is None else p for p in kept.leaf)))
+
+
+def _over(kept: _Kept, plan: Any) -> Any:
     for node in reversed(kept.nodes):
-        plan = node.withNewChildren(to_seq([plan]))
+        plan = node.withNewChildren(kept.java.utilities.toSeq([plan]))
     return plan
 
 

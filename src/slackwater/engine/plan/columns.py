@@ -1,47 +1,17 @@
-"""Which columns of an input anybody reads: those that nobody reads need not come along with its rows.
-
-A column whose name stands in no text is read by no expression. A name that stands in a text for another reason
-(inside a string, say) costs a column too many, and nothing else.
-"""
+"""Which columns of an input anybody reads: those that nobody reads need not come along with its rows."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from slackwater.engine.plan.operators.registry import stateful
 from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.plan.read_columns import ALL, Columns
 from slackwater.engine.plan.steps import FilterStep, ProjectStep, Step, unknown_step
-from slackwater.model.node import Aggregate, Join, Late, SharedPanes, Source
-from slackwater.model.schema import Expr, Field, Named
-from slackwater.model.spark_sql import quoted
-from slackwater.model.window import ByTuple, RowWindow
+from slackwater.model.node import Late, Source
+from slackwater.model.schema import Field, Named
 from slackwater.semantics.settings import resolve_source
-
-
-class Columns:
-    """Columns that are read: ``names`` and those that ``texts`` speak of, or all of them."""
-
-    def __init__(
-        self, names: Iterable[str] = (), texts: Iterable[Expr] = (), *, every: bool = False
-    ):
-        self._every = every
-        self._names = {n.lower() for n in names}
-        self._texts = [e.sql for e in texts]
-
-    def __contains__(self, name: str) -> bool:
-        if self._every or name.lower() in self._names:
-            return True
-        return any(_speaks_of(text, name) for text in self._texts)
-
-    def and_those_of(self, *texts: Expr) -> Columns:
-        """These, and those that further expressions speak of."""
-        more = Columns(self._names, every=self._every)
-        more._texts = [*self._texts, *(e.sql for e in texts)]
-        return more
-
-
-ALL = Columns(every=True)
 
 
 def carried(plan: Plan, index: int, fields: Sequence[Field]) -> tuple[Field, ...]:
@@ -109,38 +79,9 @@ def _at_start(steps: Sequence[Step], wanted: Columns) -> Columns:
 
 
 def _at_end(plan: Plan, path: Path) -> Columns:
-    """What the consumer of a path reads."""
+    """What the consumer of a path reads; an output shows all columns."""
     operator = plan.operator(path.consumer)
-    node = None if operator is None else operator.node
-    if isinstance(node, Aggregate):
-        return _of_aggregate(node)
-    if isinstance(node, Join):
-        keys = (k.expr for k in node.keys[path.input])
-        return Columns((node.on[path.input], *node.used[path.input]), keys)
-    return ALL  # an output shows all columns, and other operators keep rows whole
-
-
-def _of_aggregate(node: Aggregate) -> Columns:
-    readers = [r for _, r in node.readers] if isinstance(node, SharedPanes) else []
-    names: list[str] = []
-    texts: list[Expr] = []
-    for one in (node, *readers):
-        for window in one.windows:
-            names.append(window.on)
-            if isinstance(window, RowWindow | ByTuple):
-                names += window.order
-            if isinstance(window, RowWindow) and window.passing is not None:
-                names.append(window.passing)
-        texts += [k.expr for k in one.keys]
-        texts += [a for p in one.primitives for a in p.args]
-    return Columns(names, texts)
-
-
-def _speaks_of(text: str, name: str) -> bool:
-    """Whether a column may be meant in a text: texts written by hand may name it without quotes, in any letter case."""
-    if quoted(name) in text:
-        return True
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+    return ALL if operator is None else stateful(operator.node).reads(operator.node, path.input)
 
 
 def _plain(column: Named) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.engine.plan.operators import common
+from slackwater.engine.plan.read_columns import Columns
 from slackwater.engine.plan.steps import ProjectStep, Step
 from slackwater.kernels.windows.by_tuple import hidden
 from slackwater.kernels.windows.partials_step import AggregateSpec
@@ -10,7 +11,7 @@ from slackwater.model.node import Aggregate
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.window import ByTuple, TimeWindow, is_all_time
 from slackwater.semantics.cost import choose_plan
-from slackwater.semantics.windows import keeps_rows, plan_of
+from slackwater.semantics.windows import besides_time, keeps_rows, plan_of
 
 results = common.own_name
 
@@ -29,6 +30,19 @@ def finishing(node: Aggregate) -> tuple[Step, ...]:
 def times(node: Aggregate) -> tuple[str, ...]:
     """The time that its windows are on."""
     return (node.window.on,)
+
+
+def reads(node: Aggregate, input: int) -> Columns:
+    """Times, keys, arguments of its aggregates, and what its windows read besides."""
+    return columns_of(node)
+
+
+def columns_of(*nodes: Aggregate) -> Columns:
+    """The columns that several aggregates over the same rows read."""
+    windows = [w for n in nodes for w in n.windows]
+    names = [c for w in windows for c in (w.on, *besides_time(w))]
+    keys = [k.expr for n in nodes for k in n.keys]
+    return Columns(names, [*keys, *(a for n in nodes for p in n.primitives for a in p.args)])
 
 
 def spec(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.engine.plan.read_columns import ALL, Columns
 from slackwater.engine.plan.steps import Step
 from slackwater.model.node import Node
 from slackwater.model.schema import Field
@@ -20,3 +21,8 @@ def no_steps(node: Node) -> tuple[Step, ...]:
 def own_name(node: Node, name: str) -> tuple[str, ...]:
     """Results leave under the operator's own name."""
     return (name,)
+
+
+def whole_rows(node: Node, input: int) -> Columns:
+    """Rows are kept whole, so all their columns are read."""
+    return ALL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, TypeVar
 
+from slackwater.engine.plan.read_columns import Columns
 from slackwater.engine.plan.steps import Step
 from slackwater.model.node import Node
 from slackwater.model.schema import Field
@@ -48,3 +49,6 @@ class Stateful(Protocol[N]):
 
     def results(self, node: N, name: str) -> tuple[str, ...]:
         """Names under which its results leave; ``name`` is its own."""
+
+    def reads(self, node: N, input: int) -> Columns:
+        """The columns that it reads of the rows of an input."""

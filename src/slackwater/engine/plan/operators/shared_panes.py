@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from slackwater.engine.plan.operators.aggregate import columns_of
+from slackwater.engine.plan.read_columns import Columns
 from slackwater.model.node import SharedPanes
 
 
@@ -13,3 +15,8 @@ def times(node: SharedPanes) -> tuple[str, ...]:
 def results(node: SharedPanes, name: str) -> tuple[str, ...]:
     """Those of the readers."""
     return tuple(n for n, _ in node.readers)
+
+
+def reads(node: SharedPanes, input: int) -> Columns:
+    """Those of the panes and of all readers."""
+    return columns_of(node, *(r for _, r in node.readers))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from slackwater.engine.plan.operators import common
 from slackwater.model.node import SharedSort
+
+reads = common.whole_rows
 
 
 def times(node: SharedSort) -> tuple[str, ...]:

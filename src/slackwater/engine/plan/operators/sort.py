@@ -8,6 +8,7 @@ from slackwater.model.node import Sort
 raw_fields = common.own_fields
 finishing = common.no_steps
 results = common.own_name
+reads = common.whole_rows
 
 
 def times(node: Sort) -> tuple[str, ...]:
