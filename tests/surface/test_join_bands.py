@@ -206,6 +206,11 @@ def test_integer_and_local_times(spark: SparkSession) -> None:
             "wrap around",
             "bigint",
         )
+    advice = refused(
+        lambda: a.join(b, "a.k = b.k"), "BAD_JOIN", "b.t BETWEEN a.t - 10", "before=10"
+    ).hint
+    assert "minute" not in (advice or "")
+    refused(lambda: a.join(b, "k", within=5), "BAD_JOIN", "before=10", "sw.window(10)")
     n, m = (sw.stream(sw.replay(spark, [[]], "k string, ts timestamp_ntz"), time="ts", name=x) for x in "nm")  # fmt: skip
     with settings(spark, session__timeZone="Europe/Berlin"):
         n, m = (sw.stream(sw.replay(spark, [[]], "k string, ts timestamp_ntz"), time="ts", name=x) for x in "nm")  # fmt: skip

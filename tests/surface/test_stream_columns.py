@@ -60,6 +60,19 @@ def test_they_are_the_columns_of_their_stream(a: Any) -> None:
     )
 
 
+def test_names_are_read_as_spark_reads_them(spark: SparkSession) -> None:
+    schema = "ts timestamp, x struct<y:int, `p.q`:int>, `x.y` int, `m.n` int, `b``q` int, m int"
+    s: Any = sw.stream(sw.replay(spark, [[]], schema), time="ts", name="s")
+    frame = spark.createDataFrame([], schema)
+    for name in ("x.y", "`x.y`", "`x`.`y`", "X.Y", "x.`p.q`", "`b``q`", "`m.n`"):
+        spelled = frame.select(frame[name])._jdf.queryExecution().analyzed().projectList()
+        same(s.select("ts", s[name].alias("z")), s.select("ts", F.col(name).alias("z")))
+        assert spelled.size() == 1, "Spark knows the name"
+    # nothing called m has fields, so that the dot can only belong to the name
+    same(s.select("ts", s["m.n"].alias("z")), s.select("ts", "`m.n` AS z"))
+    refused(lambda: s["`x"], "COLUMN_NOT_FOUND", "'`x'")
+
+
 def test_they_stay_where_they_are_unchanged(a: Any, b: Any) -> None:
     hot = a.where(a.v > 1)
     same(hot.select(a.k, a.ts), hot.select("k", "ts"))

@@ -370,10 +370,11 @@ def _within(within: Any, times: Sequence[TimeColumn], zone: str) -> Within:
         if len(within) != len(times):
             raise _bad("within", within, f"give one duration per stream, {len(times)} in all")
         return Reach(tuple(parse_span(w, time, what="within", positive=False) for w in within))
+    length = "10" if time.is_integer else '"1 minute"'
     raise _bad(
         "within",
         within,
-        'give sw.band(before="1 minute", after="1 minute") or sw.window("1 minute")',
+        f"give sw.band(before={length}, after={length}) or sw.window({length})",
     )
 
 

@@ -272,6 +272,8 @@ class ConditionReader:
     def _no_band(self, reads: Sequence[Read], columns: Mapping[str, TimeOf]) -> AnalysisError:
         sides = [next((t.name for t in columns.values() if t.side == i), None) for i in (0, 1)]
         example = "a condition on a time of each side"
+        is_integer = any(t.is_integer for t in self._streams[0]._node.times[:1])
+        length = "10" if is_integer else '"1 minute"'
         if sides[0] is not None and sides[1] is not None:
             one, other = self._both((sides[0], sides[1]))
             span = self._span((sides[0], sides[1]))
@@ -280,8 +282,8 @@ class ConditionReader:
             "BAD_JOIN",
             "nothing says how far apart in time partners may be: there is no within=, and on= has no comparison that "
             f"limits the distance of the two times{_reasons(reads)}",
-            hint=f'add {example} to the condition in on=, or give within=sw.band(before="1 minute", after="1 minute") '
-            'or within=sw.window("1 minute")',
+            hint=f"add {example} to the condition in on=, or give within=sw.band(before={length}, after={length}) "
+            f"or within=sw.window({length})",
         )
 
     def _open_band(self, pair: Pair, distance: Distance, reads: Sequence[Read]) -> AnalysisError:

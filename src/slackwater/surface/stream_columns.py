@@ -15,6 +15,7 @@ from slackwater.engine.analysis.stream_columns import Owner, Parts, column_of
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Aggregate, Node, Project
 from slackwater.model.schema import Named
+from slackwater.model.spark_sql import name_parts
 from slackwater.semantics.pattern_rules import plain_column
 from slackwater.surface.unsupported_names import ON_STREAMS, is_theirs, unsupported
 
@@ -138,10 +139,16 @@ def by_key(stream: Stream, key: Any) -> Any:
 
 
 def _column(stream: Stream, name: str) -> Column:
-    own = {c: c for c in stream.columns}
-    plain = name[1:-1] if len(name) > 2 and name[0] == name[-1] == "`" else name
-    first, *fields = [plain] if plain in own or "." not in plain else plain.split(".")
-    return column_of(stream._owner, stream._column(first), *fields)
+    parts = name_parts(name)
+    # As in Spark a dot asks for a field. A column with a dot in its name may do without backquotes if nothing has fields.
+    if name in stream.columns and not _has_fields(stream, parts[0]):
+        parts = (name,)
+    return column_of(stream._owner, stream._column(parts[0]), *parts[1:])
+
+
+def _has_fields(stream: Stream, name: str) -> bool:
+    own = next((f for f in stream._node.schema if stream._same(f.name, name)), None)
+    return own is not None and own.type.startswith(("struct<", "map<", "array<struct<"))
 
 
 def attribute(stream: Stream, name: str) -> Column:

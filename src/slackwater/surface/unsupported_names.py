@@ -12,7 +12,7 @@ from slackwater.errors import UnsupportedNameError
 
 
 class Advice(NamedTuple):
-    """Why a stream has no such thing, and what to use: code stands between backticks."""
+    """Why a stream has no such thing, and what to use, as it reads after "to fix:". Code stands between backticks."""
 
     why: str
     use: str
@@ -67,7 +67,7 @@ _METADATA = Advice(
     '`sw.stream(df.select("*", "_metadata.file_path"), time="ts")` for a DataFrame over files',
 )
 _SESSION = Advice(
-    "a stream works in the session of its DataFrame", "that session: `SparkSession.active()`"
+    "a stream works in the session of its DataFrame", "`SparkSession.active()` is that session"
 )
 _PROGRESS = Advice("what a running query did is in its progress records", "`query.lastProgress`")
 _MAP = Advice(
@@ -289,7 +289,7 @@ def unsupported(
     return UnsupportedNameError(
         "NOT_ON_A_STREAM",
         f"{kind} has no '{name}': {why}" + (f"; {also}" if also else ""),
-        hint=f"use {use}",
+        hint=use,
         name=name,
     )
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Analyser", "data_type", "fields_of", "struct_of", "type_name"]
 
+# where PySpark logs errors of SQL texts and of Columns
+_ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # how an empty frame shows in a plan
 _LEAVES = ("LogicalRDD", "LocalRelation")
 _PLAN_NODES = {
@@ -361,13 +363,16 @@ def _quiet() -> Iterator[None]:
     """Keeps PySpark from logging an error that is raised anyway, with its whole stack."""
     from pyspark.logger import PySparkLogger
 
-    # by PySpark's own call: a plain logger of that name would break PySpark's logging
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
+    # by PySpark's own call: plain loggers of these names would break PySpark's logging
+    loggers = [PySparkLogger.getLogger(name) for name in _ERROR_LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = before
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 def _translated(

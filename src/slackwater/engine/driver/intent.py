@@ -55,16 +55,17 @@ def intended(
         (number,) = query.sources_of(index)
         files[index] = host.new_files(location, number, batch_id)
     rows = _checked_row_files(query, checkpoint, batch_id, row_inputs)
-    has_rows = bool(row_inputs) and (
+    is_new = bool(row_inputs) and (
         now_offsets is None
         or before is None
         or any(now_offsets[n] != before[n] for i in row_inputs for n in query.sources_of(i))
     )
+    has_rows = is_new or _keeps_rows(query)
     known = log_digest.from_json(base.logs if base is not None else {})
     logs = log_digest.logs_at(location, now_offsets or [], known)
     flushes = requested_flushes(checkpoint, base)
     quiet = {i for i in range(len(query.inputs))
-             if not files.get(i) and not (i in row_inputs and has_rows)}  # fmt: skip
+             if not files.get(i) and not (i in row_inputs and is_new)}  # fmt: skip
     ordinal = 0 if base is None else base.ordinal + 1
     scripted = query.clock.ended(ordinal)
     ended = {
@@ -93,7 +94,7 @@ def intended(
     earlier = manifests.read_intent(checkpoint, batch_id)
     if earlier is not None:
         intent = _repeat(checkpoint, earlier, intent)
-    if base is not None and base.final and (has_rows or any(files.values())):
+    if base is not None and base.final and (is_new or any(files.values())):
         raise CheckpointError(
             "STREAM_HAS_ENDED",
             "this query ran to the end of its streams, but there is new input",
@@ -141,9 +142,21 @@ def worth_running(
         return not (base is not None and base.final)
     if base is not None and base.final:
         return False
+    if _keeps_rows(query):
+        return True
     if intent.final or batch.flush or owes(query.plan, batch.ledgers):
         return True
     return new_progress(batch, []).bounds != batch.bounds
+
+
+def _keeps_rows(query: Query) -> bool:
+    """Whether Spark keeps rows of a DataFrame from batch to batch, as its ``dropDuplicates`` does.
+
+    Such a DataFrame is run in every batch. Without new input it may give out rows that its watermark has completed, and
+    the state that the next batch builds on is written by running it.
+    """
+    read = zip(query.inputs, query.plan.readings, strict=True)
+    return any(not reading.by_columns and not item.narrows for item, reading in read)
 
 
 def _backlog(query: Query, files: dict[int, list[str]]) -> tuple[str, ...]:
