@@ -17,7 +17,9 @@ from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import Punctuated
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn
-from slackwater.surface.ungrouped import PATTERN_TYPE, check_groups_end
+from slackwater.model.window import all_time
+from slackwater.semantics.contracts.words import PATTERN_TYPE
+from slackwater.surface.check import report
 from slackwater.testing import oracle, parse, run_transcript
 from slackwater.testing.executors.kernels import kernels
 from slackwater.testing.executors.local import local_executor
@@ -122,9 +124,11 @@ def test_groups_that_punctuation_cannot_end_behind_it_are_refused() -> None:
     times = (TimeColumn("ts", "long", None),)
     source = Source(fields, times, "s", policies=(Punctuated("p"),))
     keys = (Named("k", column("k", "bigint")),)
-    check_groups_end(Aggregate((), (), source, keys))
+    window = all_time("ts")
+    assert report([Aggregate((), times, source, keys, window)]).ok
+    behind = report([Aggregate((), times, Delay(fields, times, source, "ts", 5), keys, window)])
     with pytest.raises(AnalysisError, match=r"UNBOUNDED_STATE.*which Delay cannot pass on"):
-        check_groups_end(Aggregate((), (), Delay(fields, times, source, "ts", 5), keys))
+        behind.raise_for_problems()
 
 
 def test_the_toy_is_known_to_its_own_files_alone() -> None:

@@ -95,11 +95,28 @@ class Punctuated(Policy):
     """A row with a value in ``column`` says: no later row has a time below it.
 
     Such a row is punctuation only, unless ``data`` is true. A column of type ``map<string, struct<op, value>>``
-    holds patterns instead: tests by column, and no later row passes all of them.
+    holds patterns instead: tests by column, and no later row passes all of them. ``scheme`` declares the forms of
+    these patterns, such as ``["[[order:#]]", "[[shop:#, ts:+]]"]``: of each form one comes, sooner or later, for every row, and
+    for every value that another stream may ask about.
     """
 
     column: str = ""
     data: bool = False
+    scheme: Any = None
+
+    def __post_init__(self) -> None:
+        """Keep the scheme as a tuple of texts, so that policies can be compared."""
+        given = self.scheme
+        if given is None:
+            return
+        texts = (given,) if isinstance(given, str) else given
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(t, str) for t in texts):
+            raise AnalysisError(
+                "BAD_SCHEME",
+                f"scheme={given!r} of Punctuated is no list of templates",
+                hint='give texts: scheme=["[[ts:+]]", "[[sensor:#, ts:+]]"]',
+            )
+        object.__setattr__(self, "scheme", tuple(texts))
 
 
 @dataclass(frozen=True, kw_only=True)

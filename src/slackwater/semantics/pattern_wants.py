@@ -27,6 +27,17 @@ def plain_column(expr: Expr) -> str | None:
     return m[1].replace("``", "`") if m[1] is not None else m[2]
 
 
+def plain_field(expr: Expr) -> str | None:
+    """The field of a column that an expression just is, with a dot between the names, or None.
+
+    >>> [plain_field(Expr(sql, "int")) for sql in ("`w`.`end`", "w.start", "a", "f(a).b", "a.b.c")]
+    ['w.end', 'w.start', None, None, None]
+    """
+    parts = re.split(r"(?<=[`\w])\.(?=[`\w])", expr.sql.strip())
+    names = [plain_column(Expr(p, "")) for p in parts]
+    return None if len(names) != 2 or None in names else f"{names[0]}.{names[1]}"
+
+
 @dataclass(frozen=True)
 class Want:
     """A consumer that can use patterns on these columns; its windows end at ``origin + k*slide`` of ``time``."""

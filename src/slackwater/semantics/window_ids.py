@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import END, START
+from slackwater.semantics.patterns import Span, Test, Value
 
 Ints = TypeVar("Ints", int, NDArray[np.int64])
 """An int, or an int64 array handled element by element."""
@@ -87,6 +88,52 @@ def window_bound(bound: int, w: TimeWindow) -> int:
     if bound >= END:
         return END
     return min(extent(first_open(bound, w), w)[1] - 1, END - 1)
+
+
+def wids_within(times: Test, w: TimeWindow) -> Test:
+    """The windows whose results have a time (window end − 1 tick) that passes.
+
+    >>> wids_within(Test.below(14), TimeWindow(10, 5, 0, "ts")).spans
+    ((None, 2),)
+    """
+
+    def first(time: Value | None) -> int | None:
+        return None if not isinstance(time, int) else -((w.origin - 1 - time) // w.slide) - 1
+
+    return Test.of((first(low), first(high)) for low, high in times.spans)
+
+
+def times_of_wids(wids: Test, w: TimeWindow) -> Test:
+    """The times of the results of these windows: the inverse of `wids_within`.
+
+    >>> times_of_wids(Test.below(2), TimeWindow(10, 5, 0, "ts")).spans
+    ((None, 14),)
+    """
+
+    def time(wid: Value | None) -> int | None:
+        return extent(wid, w)[1] - 1 if isinstance(wid, int) else None
+
+    return Test.of((time(low), time(high)) for low, high in wids.spans)
+
+
+def rows_within(times: Test, w: TimeWindow) -> Test:
+    """The times of rows all of whose windows have results of a time that passes.
+
+    Of windows below n these are the rows before the first row of window n; of windows from n on the rows behind the end
+    of window n - 1, which is where window n has its last slide.
+
+    >>> w = TimeWindow(10, 5, 0, "ts")
+    >>> rows_within(times_of_wids(Test.below(2), w), w).spans, rows_within(times_of_wids(Test.among([2]), w), w).spans
+    (((None, 5),), ())
+    """
+
+    def span(low: Value | None, high: Value | None) -> Span:
+        return (
+            w.origin + low * w.slide if isinstance(low, int) else None,
+            w.origin + (high + 1) * w.slide - w.range if isinstance(high, int) else None,
+        )
+
+    return Test.of(span(low, high) for low, high in wids_within(times, w).spans)
 
 
 def windows_missed(a: Ints, closed: Ints | int, w: TimeWindow) -> Ints:

@@ -13,8 +13,8 @@ from slackwater.semantics.window_types.registry import WINDOWS
 from slackwater.semantics.window_types.rules import ContextClass, Ints, TimePlan, WindowPlan
 
 __all__ = [
-    "ContextClass", "TimePlan", "WindowPlan", "closing", "context_class", "extents", "keeps_rows",
-    "missed", "needs_rows", "plan_of", "reaching", "result_bound", "shifted",
+    "ContextClass", "TimePlan", "WindowPlan", "besides_time", "closing", "context_class", "extents",
+    "keeps_rows", "missed", "needs_rows", "plan_of", "reaching", "result_bound", "shifted",
 ]  # fmt: skip
 
 
@@ -48,6 +48,11 @@ def keeps_rows(plan: str) -> bool:
 def needs_rows(w: Window) -> bool:
     """Whether rows must be counted in order of arrival, so that partial aggregates would not do."""
     return WINDOWS[type(w)].needs_rows(w)
+
+
+def besides_time(w: Window) -> tuple[str, ...]:
+    """Columns of the input that are read to place a row, besides its time: an order of arrival, a verdict of filters."""
+    return WINDOWS[type(w)].besides_time(w)
 
 
 def extents(wids: Ints, w: Window) -> tuple[Ints, Ints]:

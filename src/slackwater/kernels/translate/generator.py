@@ -84,6 +84,11 @@ def translate(sql: str, columns: Mapping[str, str], *, ansi: bool, zone: str) ->
     return Translated(done.sql, done.type)
 
 
+def typed(node: exp.Expression, ctx: Context) -> Typed:
+    """The translation of a part of a tree."""
+    return _Generator(ctx).visit(node)
+
+
 def type_of(node: exp.DataType) -> str:
     """Spark's name of a type in the tree."""
     kind = node.this

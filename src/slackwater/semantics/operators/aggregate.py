@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from slackwater.model.node import Aggregate, Node
 from slackwater.model.spans import words_of
-from slackwater.model.window import TimeWindow
-from slackwater.semantics.limits import Bounds
+from slackwater.model.window import ByTuple, Landmark, RowWindow, TimeWindow, is_all_time
+from slackwater.semantics.contracts.needs import ALWAYS, Need, Way, by_bound, by_patterns
+from slackwater.semantics.contracts.offers import Offer, renamed
+from slackwater.semantics.feedback.columns import moved, parted
+from slackwater.semantics.limits import END, START, Bounds
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
+from slackwater.semantics.operators.answers import (
+    Copies,
+    Known,
+    Newest,
+    Points,
+    Reaction,
+    Trace,
+    Traced,
+    least,
+)
 from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Span, Test
-from slackwater.semantics.window_ids import extent, window_bound
+from slackwater.semantics.window_ids import extent, rows_within, times_of_wids, window_bound
 from slackwater.semantics.window_types.registry import WINDOWS
-from slackwater.semantics.windows import result_bound, shifted
+from slackwater.semantics.windows import closing, result_bound, shifted
 
 
 def entering(node: Aggregate) -> tuple[str, ...]:
@@ -106,6 +119,122 @@ def _result_times(span: Span, w: TimeWindow) -> Span | None:
         first = extent(wid, w)[1] - 1
     last = None if high is None else window_bound(high, w)
     return (first, last) if first is None or last is None or first < last else None
+
+
+def feedback(node: Aggregate, records: Patterns) -> Reaction:
+    """Rows of a group or window that nobody wants may go; its results stay back, since they would lack them.
+
+    Only time windows let rows go. Elsewhere windows are made of the rows that come, or never end. An aggregate that reports
+    empty windows reports them from its first row to its last, so it must see these.
+    """
+    w = node.window
+    whole = isinstance(w, TimeWindow) and not is_all_time(w)
+    if not whole or (node.emit_empty and not node.keys):
+        return common.only_guarded(node, records)
+    return Reaction.of(1, ((r, (_of_rows(node, r),), True) for r in records))
+
+
+def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
+    """The rows all of whose results match a record; None if that is not for a row to tell."""
+    w, time = node.window, node.times[0].name
+    assert isinstance(w, TimeWindow)
+    keys = {k.name: plain_column(k.expr) for k in node.keys}
+    of_result: dict[str, Callable[[Test], Test]] = {
+        time: lambda t: t,
+        "wid": lambda t: times_of_wids(t, w),
+        f"{time}.start": lambda t: moved(t, w.range - 1),
+    }
+    below = Pattern(())
+    results: Test | None = None
+    for column, test in record.tests:
+        name, part = parted(node, column)
+        if name in keys:
+            origin = keys[name]
+            if origin is None:
+                return None
+            below &= Pattern.of({origin + part: test})
+        elif column in of_result:
+            mine = of_result[column](test)
+            results = mine if results is None else results & mine
+        else:
+            return None  # it is about a value, which all rows of the group make together
+    if results is not None:
+        below &= Pattern.of({w.on: rows_within(results, w)})
+    return below
+
+
+def newest(
+    node: Aggregate,
+    inputs: Sequence[Newest],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Newest],
+) -> dict[str, int]:
+    """The time of the last result that holds the newest row."""
+    found = {}
+    for time, w in zip(node.times, node.windows, strict=True):
+        traits, last = WINDOWS[type(w)].traits, inputs[0].get(w.on, START)
+        if last > START and not traits.timed:
+            last = END  # rows are counted: which window a row is in is not for its time to say
+        elif START < last < END:
+            last = closing(last, w) - 1
+            if node.emit_empty or not traits.ends:
+                # Results come for every slide that the bound passes, with or without new rows.
+                last = max(last, bounds[0].get(w.on, START) - 1)
+        found[time.name] = min(last, END)
+    return found
+
+
+def offers(node: Aggregate, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
+    (own,) = inputs
+    if own.ended:
+        return own
+    on = node.window.on
+    keys = {c: [name] for c, name in key_columns(node).items()}
+    if not (closable(node) or finishable(node)):
+        keys = {}
+    times: dict[str, list[str]] = {}
+    # Windows of several times are complete when all of these have passed.
+    if {w.on for w in node.windows} <= own.bounds or len(node.windows) == 1:
+        for t, w in zip(node.times, node.windows, strict=True):
+            if WINDOWS[type(w)].traits.timed and not is_all_time(w):
+                times.setdefault(w.on, []).append(t.name)
+    if closable(node):
+        if on in keys:
+            del keys[on]  # such a test would be on the group, and not on the time
+        elif not is_all_time(node.window):
+            keys[on] = times[on]
+            # Single values close a window only when they are all that it holds.
+            passed = frozenset(t for t in own.templates if t.kind(on) in "+-")
+            own = replace(own, templates=passed)
+    return renamed(own, times, keys)
+
+
+def needs(node: Aggregate) -> tuple[Need, ...]:
+    w, keys = node.window, frozenset(key_columns(node))
+    names = ", ".join(k.name for k in node.keys)
+    groups = f" of groups of {names}" if names else ""
+    if is_all_time(w):
+        state = f"groups of {names}" if names else "the one group of all rows"
+        return (Need(0, (by_patterns(keys - {w.on}),), state),)
+    if closable(node):
+        way = Way(frozenset([w.on]), keys | {w.on}, keys)
+        return (Need(0, (way,), f"windows on {w.on}{groups}"),)
+    ended = by_patterns(keys) if finishable(node) else Way()
+    if isinstance(w, RowWindow):
+        # Rows are counted: results come whatever the time.
+        per = ", ".join(w.per)
+        state = f"a counter and the last {w.range} rows of each {per}"
+        return (Need(0, (ended,), state, (ALWAYS,)),) if per else ()
+    bounds = [by_bound(on) for on in dict.fromkeys(one.on for one in node.windows)]
+    if isinstance(w, Landmark) and any(not p.traits.bounded for p in node.primitives):
+        return (Need(0, (ended,), f"all values there ever were{groups}"),)
+    if node.keys and isinstance(w, Landmark):
+        return (Need(0, (ended,), f"a partial result for each group of {names}", (bounds[0],)),)
+    if node.keys and isinstance(w, ByTuple) and w.every > 1:
+        return (Need(0, (ended,), f"a counter for each group of {names}", (bounds[0],)),)
+    if len(bounds) > 1:
+        return tuple(Need(0, (b,), f"windows on {', '.join(b.bounds)}{groups}") for b in bounds)
+    return (Need(0, (bounds[0], ended), f"windows on {w.on}{groups}"),)
 
 
 def frontier(node: Aggregate, columns: Sequence[str], known: Known) -> Points:

@@ -7,8 +7,18 @@ from typing import NoReturn
 
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Node
-from slackwater.semantics.limits import Bounds
-from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced
+from slackwater.semantics.contracts.needs import Need
+from slackwater.semantics.contracts.offers import NOTHING, Offer
+from slackwater.semantics.limits import START, Bounds
+from slackwater.semantics.operators.answers import (
+    Copies,
+    Known,
+    Newest,
+    Points,
+    Reaction,
+    Trace,
+    Traced,
+)
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Patterns
 
@@ -32,6 +42,11 @@ def same_patterns(
     return inputs[0]
 
 
+def same_offer(node: Node, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
+    """What is sure of all rows is sure of some."""
+    return inputs[0]
+
+
 def same_frontier(node: Node, columns: Sequence[str], known: Known) -> Points:
     """The input's, over the same times."""
     return known.below(node.children[0], columns)
@@ -47,9 +62,26 @@ def same_copies(node: Node, column: str) -> Copies:
     return [] if node.field(column) is None else [(node.children[0], column)]
 
 
+def same_feedback(node: Node, records: Patterns) -> Reaction:
+    """What is not wanted behind the operator is not wanted in front of it."""
+    return Reaction((records,))
+
+
+def same_newest(
+    node: Node, inputs: Sequence[Newest], bounds: Sequence[Bounds], sources: Mapping[str, Newest]
+) -> dict[str, int]:
+    """Times are the input's."""
+    return {t.name: inputs[0].get(t.name, START) for t in node.times}
+
+
 def no_state(node: Node) -> str:
     """What an operator keeps that keeps nothing."""
     return "nothing: rows pass as they come"
+
+
+def no_needs(node: Node) -> tuple[Need, ...]:
+    """There is no state to be freed."""
+    return ()
 
 
 def no_time(node: Node) -> tuple[str, ...]:
@@ -75,9 +107,19 @@ def no_patterns(
     return ()
 
 
+def no_offer(node: Node, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
+    """Nothing is sure before the input ends."""
+    return inputs[0] if all(i.ended for i in inputs) else NOTHING
+
+
 def bounds_alone(node: Node, columns: Sequence[str], known: Known) -> Points:
     """The frontier of an operator that knows no more of its times together than of each alone."""
     return (tuple(known.bound(node, c) for c in columns),)
+
+
+def only_guarded(node: Node, records: Patterns) -> Reaction:
+    """Nothing goes on: what is lost in front of the operator may change results that are wanted."""
+    return Reaction(tuple(() for _ in node.children), records)
 
 
 def no_copies(node: Node, column: str) -> Copies:

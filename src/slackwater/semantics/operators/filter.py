@@ -14,7 +14,11 @@ patterns = common.same_patterns
 frontier = common.same_frontier
 trace = common.same_trace
 copies = common.same_copies
+feedback = common.same_feedback
+newest = common.same_newest
 keeps = common.no_state
+offers = common.same_offer
+needs = common.no_needs
 
 
 def wants(node: Filter, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:

@@ -5,18 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slackwater.model.join import Tumbling, Within, is_existence
-from slackwater.model.node import Join
+from slackwater.model.node import Join, raw_name
+from slackwater.model.schema import column
+from slackwater.semantics.contracts.needs import Need, by_bound
+from slackwater.semantics.contracts.offers import ENDED, Offer
+from slackwater.semantics.feedback.columns import parted
 from slackwater.semantics.join import (
+    Reading,
     corners,
+    is_empty,
+    last_partner,
     max_bound,
     min_bound,
     outer_inputs,
     reaches,
+    rows_within,
     time_bounds,
 )
-from slackwater.semantics.limits import Bounds
+from slackwater.semantics.limits import START, Bounds
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Known, Points, Trace, Traced, least
+from slackwater.semantics.operators.answers import (
+    Known,
+    Newest,
+    Points,
+    Reaction,
+    Trace,
+    Traced,
+    least,
+)
+from slackwater.semantics.pattern_wants import plain_column
+from slackwater.semantics.patterns import Pattern, Patterns, Test
 
 wants = common.no_wants
 patterns = common.no_patterns
@@ -81,6 +99,148 @@ def trace(node: Join, name: str, ask: Trace) -> list[Traced]:
 def _lag(within: Within) -> int:
     """How far a bound of the results may lie behind the least bound of the inputs."""
     return within.window.slide if isinstance(within, Tumbling) else max(0, *reaches(within))
+
+
+def feedback(node: Join, records: Patterns) -> Reaction:
+    """A row may go to which every result that it can be in matches a record.
+
+    Where rows without a partner come out, too, a row that goes may leave another alone that had a partner. Such results
+    must match the record as well, and the join is dark for them.
+    """
+    if is_empty(node.within):
+        return common.only_guarded(node, records)
+    each = ((r, *_sent(node, r)) for r in records)
+    return Reaction.of(len(node.inputs), each, alone=bool(outer_inputs(node.how)))
+
+
+def _sent(node: Join, record: Pattern) -> tuple[list[Pattern | None], bool]:
+    """What goes on to each input, and whether the join gets dark by it."""
+    inputs = range(len(node.inputs))
+    if node.how == "inner":
+        return [_of_input(node, i, record) for i in inputs], False
+    kept = _preserved(node)
+    sent = [_of_input(node, i, record) for i in inputs]
+    if any(sent[i] is None for i in kept):
+        return [None for _ in inputs], False
+    # What goes to the one preserved input leaves no other row without a partner.
+    leaves = any(s is not None for i, s in enumerate(sent) if kept != (i,))
+    return sent, leaves and bool(outer_inputs(node.how))
+
+
+def _preserved(node: Join) -> tuple[int, ...]:
+    """The inputs of which a result always has what it tells of a row: a semi and an anti join tell of the left one."""
+    return (0,) if is_existence(node.how) else outer_inputs(node.how)
+
+
+def _of_input(node: Join, i: int, record: Pattern) -> Pattern | None:
+    """The rows of input i of which all results match a record; None if that is not for a row to tell."""
+    below = Pattern(())
+    for name, test in record.tests:
+        mine = _place(node, i, name)
+        if mine is not None:
+            below &= Pattern.of({mine: test})
+            continue
+        times = _times(node, i, name, test)
+        if times is None:
+            return None
+        below &= Pattern.of({node.on[i]: times})
+    return below
+
+
+def _place(node: Join, i: int, name: str) -> str | None:
+    """The column of input i that has the value of an output's column in every result that matters; None if none has.
+
+    Of an inner join that is each input's key, since keys are equal. If rows of an input come out alone, the value must be
+    that row's own.
+    """
+    kept = _preserved(node)
+    if name in node.time_names:
+        owner = node.time_names.index(name)
+        fits = owner == i and (not kept or kept == (i,))
+        return node.on[i] if fits else None
+    whole, part = parted(node, name)
+    text = next((o.expr.sql for o in node.outputs if o.name == whole), None)
+    if text is None:
+        return None
+    owners = {
+        column(raw_name(j, f.name), f.type).sql: (j, f.name)
+        for j, child in enumerate(node.inputs)
+        for f in child.schema
+    }
+    for key in _keys(node):
+        raws = [column(raw_name(j, n), "").sql for j, n in enumerate(key)]
+        if text == f"coalesce({', '.join(raws)})":
+            return key[i] + part
+        if text in raws and (not kept or kept == (raws.index(text),)):
+            return key[i] + part
+    owner, own = owners.get(text, (-1, ""))
+    return own + part if owner == i and (not kept or kept == (i,)) else None
+
+
+def _keys(node: Join) -> list[tuple[str, ...]]:
+    """Keys that are columns of one type in all inputs: their values are equal in every pair."""
+    found = []
+    for key in zip(*node.keys, strict=True):
+        names = [plain_column(k.expr) for k in key]
+        types = {k.expr.type for k in key}
+        if len(types) == 1 and all(n is not None for n in names):
+            found.append(tuple(n or "" for n in names))
+    return found
+
+
+def _times(node: Join, i: int, name: str, test: Test) -> Test | None:
+    """A test on a time of the results as one on the time of input i; None if that says nothing of the other."""
+    inputs = range(len(node.inputs))
+    kept = _preserved(node)
+    if name in node.time_names:
+        # With rows that come out alone a time is a column of its side, and no more.
+        return None if kept else rows_within(node.within, i, [node.time_names.index(name)], test)
+    kind = next((t.kind for t in node.times if t.name == name), None)
+    if kind not in ("greatest", "least") or is_existence(node.how):
+        return None
+    reading: Reading = "greatest" if kind == "greatest" else "least"
+    found = rows_within(node.within, i, inputs, test, reading)
+    if kept:
+        # Alone, a row has its own time only: that of this input, or of a partner which this row leaves alone.
+        found &= rows_within(node.within, i, [i] if kept == (i,) else kept, test)
+    return found
+
+
+def newest(
+    node: Join, inputs: Sequence[Newest], bounds: Sequence[Bounds], sources: Mapping[str, Newest]
+) -> dict[str, int]:
+    """Each time of the results up to the last that a partner of a missing row can have."""
+    own = [n.get(on, START) for n, on in zip(inputs, node.on, strict=True)]
+    reached = [
+        max(last_partner(node.within, j, i, t) if i != j else t for j, t in enumerate(own))
+        for i in range(len(own))
+    ]
+    named = zip(node.time_names, reached, strict=False)
+    # The time of an input may be made of several columns, and be none of the results' itself.
+    shown = {f.name for f in node.schema} | {t.name for t in node.times}
+    found = {name: time for name, time in named if name in shown}
+    return found | {t.name: max(reached) for t in node.times if t.name not in found}
+
+
+def offers(node: Join, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
+    """Bounds on all times of the results, once all inputs have theirs; no patterns."""
+    if all(i.ended for i in inputs):
+        return ENDED
+    if all(i.ended or on in i.bounds for i, on in zip(inputs, node.on, strict=True)):
+        return Offer(frozenset(t.name for t in node.times))
+    return Offer()
+
+
+def needs(node: Join) -> tuple[Need, ...]:
+    """A row is kept until the *other* inputs' bounds have passed all that it could meet."""
+    if is_empty(node.within):
+        return ()
+    keys = [k.name for k in node.keys[0]]
+    what = f"join on {', '.join(keys)}" if keys else "join"
+    return tuple(
+        Need(i, (by_bound(on),), f"rows of the other side of the {what}", of_others=True)
+        for i, on in enumerate(node.on)
+    )
 
 
 def keeps(node: Join) -> str:

@@ -7,16 +7,28 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Project
 from slackwater.model.unnamed_time import UNNAMED
-from slackwater.semantics.limits import Bounds, shift
+from slackwater.semantics.contracts.offers import Offer, renamed
+from slackwater.semantics.feedback.columns import moved, parted
+from slackwater.semantics.limits import START, Bounds, shift
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
-from slackwater.semantics.pattern_wants import Want, plain_column
+from slackwater.semantics.operators.answers import (
+    Copies,
+    Known,
+    Newest,
+    Points,
+    Reaction,
+    Trace,
+    Traced,
+    least,
+)
+from slackwater.semantics.pattern_wants import Want, plain_column, plain_field
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 
 _VARIANTS = 16
 
 entering = common.no_time
 keeps = common.no_state
+needs = common.no_needs
 
 
 def bounds(
@@ -64,7 +76,7 @@ def _projected(node: Project, p: Pattern) -> list[Pattern]:
             if c.name in times:
                 name, ticks = times[c.name]
                 if name == column:
-                    names.append((c.name, _shifted(test, ticks)))
+                    names.append((c.name, moved(test, ticks)))
             elif plain_column(c.expr) == column:
                 names.append((c.name, test))
         choices.append(names)
@@ -72,14 +84,54 @@ def _projected(node: Project, p: Pattern) -> list[Pattern]:
     return [Pattern.of(dict(tests)) for tests in picked]
 
 
-def _shifted(test: Test, ticks: int) -> Test:
-    if not ticks:
-        return test
+def feedback(node: Project, records: Patterns) -> Reaction:
+    return Reaction.of(1, ((r, (_unprojected(node, r),), False) for r in records))
 
-    def moved(v: object) -> int | None:
-        return v + ticks if isinstance(v, int) else None
 
-    return Test(tuple((moved(low), moved(high)) for low, high in test.spans), test.null)
+def offers(node: Project, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
+    times: dict[str, list[str]] = {}
+    for out, name, _ in node.origins:
+        if out != UNNAMED:
+            times.setdefault(name, []).append(out)
+    origins = {out: name for out, name, _ in node.origins}
+    columns: dict[str, list[str]] = {}
+    for c in node.columns:
+        below = origins.get(c.name) or plain_column(c.expr)
+        if below is not None:
+            columns.setdefault(below, []).append(c.name)
+    return renamed(inputs[0], times, columns)
+
+
+def _unprojected(node: Project, record: Pattern) -> Pattern | None:
+    """A record on the columns that were projected; None if one of them was computed."""
+    times = {out: (name, ticks) for out, name, ticks in node.origins}
+    exprs = {c.name: c.expr for c in node.columns}
+    below = Pattern(())
+    for column, test in record.tests:
+        if column in times:
+            name, ticks = times[column]
+            below &= Pattern.of({name: moved(test, -ticks)})
+            continue
+        whole, part = parted(node, column)
+        expr = exprs.get(whole)
+        origin = None if expr is None else plain_column(expr)
+        if origin is None and expr is not None and not part:
+            origin = plain_field(expr)
+        if origin is None:
+            return None
+        # Copies of a column have the same value: it passes the tests of all of them.
+        below &= Pattern.of({origin + part: test})
+    return below
+
+
+def newest(
+    node: Project, inputs: Sequence[Newest], bounds: Sequence[Bounds], sources: Mapping[str, Newest]
+) -> dict[str, int]:
+    return {
+        out: shift(inputs[0].get(name, START), ticks)
+        for out, name, ticks in node.origins
+        if out != UNNAMED
+    }
 
 
 def frontier(node: Project, columns: Sequence[str], known: Known) -> Points:

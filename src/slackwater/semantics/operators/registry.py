@@ -1,6 +1,7 @@
 """What each type of operator means: one module per type, all with the same questions.
 
-`bounds`, `pattern_rules`, `frontier`, `window_chains`, `column_origin` and `state_bounds` ask them.
+`bounds`, `pattern_rules`, `frontier`, `window_chains`, `column_origin`, `state_bounds`, `feedback_rules` and `contracts`
+ask them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from slackwater.model.node import (
     Union,
 )
 from slackwater.model.registry import Registry
+from slackwater.semantics.contracts.needs import Need
+from slackwater.semantics.contracts.offers import Offer
 from slackwater.semantics.limits import Bounds
 from slackwater.semantics.operators import (
     aggregate,
@@ -38,7 +41,15 @@ from slackwater.semantics.operators import (
 from slackwater.semantics.operators import (
     filter as filter_,
 )
-from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced
+from slackwater.semantics.operators.answers import (
+    Copies,
+    Known,
+    Newest,
+    Points,
+    Reaction,
+    Trace,
+    Traced,
+)
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Patterns
 
@@ -75,6 +86,28 @@ class Rules(Protocol):
 
     def copies(self, node: Any, column: str, /) -> Copies:
         """The inputs' columns whose values stand unchanged in ``column`` of the output. None is always true."""
+
+    def feedback(self, node: Any, records: Patterns, /) -> Reaction:
+        """What to do about the rows that no reader of the output wants: those that match one of the records."""
+
+    def newest(
+        self,
+        node: Any,
+        inputs: Sequence[Newest],
+        bounds: Sequence[Bounds],
+        sources: Mapping[str, Newest],
+        /,
+    ) -> dict[str, int]:
+        """The greatest times of results that may lack a row, if rows up to those times are missing in the inputs.
+
+        ``bounds`` are those of the inputs, ``sources`` has the times of sources by name.
+        """
+
+    def offers(self, node: Any, inputs: Sequence[Offer], sources: Mapping[str, Offer], /) -> Offer:
+        """The scheme of the output, from those of the inputs: what `bounds` and `patterns` will pass on. None is always true."""
+
+    def needs(self, node: Any, /) -> tuple[Need, ...]:
+        """What the inputs must have, so that all state is freed and all results come; nothing without state."""
 
     def keeps(self, node: Any, /) -> str:
         """What is kept, and what frees it; for people."""

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slackwater.model.node import Union
+from slackwater.model.node import Node, Union
+from slackwater.semantics.contracts.offers import Offer, renamed
+from slackwater.semantics.contracts.offers import crossed as crossed_offers
+from slackwater.semantics.feedback.columns import parted
 from slackwater.semantics.limits import END, START, Bounds, minimum
 from slackwater.semantics.operators import common
-from slackwater.semantics.operators.answers import Copies, Known, Points, Trace, Traced, least
+from slackwater.semantics.operators.answers import (
+    Copies,
+    Known,
+    Newest,
+    Points,
+    Reaction,
+    Trace,
+    Traced,
+    least,
+)
 from slackwater.semantics.pattern_wants import Want
 from slackwater.semantics.patterns import Pattern, Patterns, Test, crossed
 
 entering = common.no_time
 keeps = common.no_state
+needs = common.no_needs
 
 
 def bounds(node: Union, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
@@ -59,6 +72,43 @@ def patterns(
                 side.append(Pattern.of({united.name: Test.below(v)}))
         sides.append(tuple(side))
     return crossed(sides, [t.name for t in node.times])
+
+
+def feedback(node: Union, records: Patterns) -> Reaction:
+    return Reaction(tuple(tuple(_of_input(node, c, r) for r in records) for c in node.inputs))
+
+
+def _of_input(node: Union, child: Node, record: Pattern) -> Pattern:
+    """A record under the names of an input."""
+    names = dict(zip((f.name for f in node.schema), (f.name for f in child.schema), strict=True))
+    times = zip((t.name for t in node.times), (t.name for t in child.times), strict=False)
+    names = dict(times) | names
+    tests: dict[str, Test] = {}
+    for column, test in record.tests:
+        name, part = parted(node, column)
+        tests[names[name] + part] = test
+    return Pattern.of(tests)
+
+
+def newest(
+    node: Union, inputs: Sequence[Newest], bounds: Sequence[Bounds], sources: Mapping[str, Newest]
+) -> dict[str, int]:
+    sides = list(zip(node.inputs, inputs, strict=True))
+    return {
+        t.name: max(n.get(c.times[i].name, START) for c, n in sides)
+        for i, t in enumerate(node.times)
+    }
+
+
+def offers(node: Union, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
+    """What all inputs offer, in the result's names."""
+    names = [f.name for f in node.schema]
+    sides = []
+    for child, mine in zip(node.inputs, inputs, strict=True):
+        to = {f.name: [n] for f, n in zip(child.schema, names, strict=True)}
+        times = {own.name: [t.name] for own, t in zip(child.times, node.times, strict=False)}
+        sides.append(renamed(mine, times, to))
+    return crossed_offers(sides)
 
 
 def frontier(node: Union, columns: Sequence[str], known: Known) -> Points:

@@ -19,6 +19,9 @@ class WindowsByTuple(WindowRules[ByTuple]):
     def needs_rows(self, w: ByTuple) -> bool:
         return w.over == "arrival" and w.every > 1
 
+    def besides_time(self, w: ByTuple) -> tuple[str, ...]:
+        return w.order
+
     def extents(self, wids: Ints, w: ByTuple) -> tuple[Ints, Ints]:
         return wids - w.range, wids
 

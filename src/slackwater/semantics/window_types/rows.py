@@ -29,6 +29,9 @@ class RowWindows(WindowRules[RowWindow]):
     def needs_rows(self, w: RowWindow) -> bool:
         return True
 
+    def besides_time(self, w: RowWindow) -> tuple[str, ...]:
+        return w.order if w.passing is None else (*w.order, w.passing)
+
     def extents(self, wids: Ints, w: RowWindow) -> tuple[Ints, Ints]:
         return window_ids.extent(wids, counted(w))
 

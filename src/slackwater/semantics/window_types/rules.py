@@ -53,6 +53,10 @@ class WindowRules(ABC, Generic[W]):
         """Whether rows must be counted in order of arrival, so that partial aggregates would not do."""
         return False
 
+    def besides_time(self, w: W) -> tuple[str, ...]:
+        """Columns of the input that are read to place a row, besides its time."""
+        return ()
+
     @abstractmethod
     def extents(self, wids: Ints, w: W) -> tuple[Ints, Ints]:
         """What the ``window`` column shows of each id: start and end."""

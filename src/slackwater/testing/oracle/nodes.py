@@ -101,7 +101,7 @@ class Oracle(Run):
         for node in self.nodes:
             definition = OPERATORS[type(node)]
             self.bounds[id(node)].append(definition.bounds(node, self))
-            self.items[id(node)] += definition.items(node, self)
+            self.items[id(node)] += self.leaving(node, definition.items(node, self))
         self.steps += 1
         return StepResult(
             {
@@ -114,6 +114,10 @@ class Oracle(Run):
             self.late,
             self.dropped,
         )
+
+    def leaving(self, node: Node, items: list[Item]) -> list[Item]:
+        """What others get of the rows that come out of an operator at this step: all, by definition."""
+        return items
 
     def _collect(self, node: Node) -> None:
         if not any(n is node for n in self.nodes):

@@ -1,0 +1,131 @@
+"""Conditions as records: any AND, OR and NOT of tests on single columns.
+
+SQL's logic has three values. A test is given by the values for which it is true and those for which it is false; for the
+others it is null, as a comparison with null is. What is asked of a condition is one of four things, and each goes down
+to the tests: that it is true, that it is false, that it is not true (false or null), that it is not false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from slackwater.semantics.feedback.columns import Column
+from slackwater.semantics.feedback.value import ANY, Feedback, both, simplified, too_many
+from slackwater.semantics.patterns import Pattern, Patterns, Test
+
+_MOST_ON_THE_WAY = 512
+Asked = Literal["true", "false", "not true", "not false"]
+_OPPOSITE: dict[Asked, Asked] = {
+    "true": "false",
+    "false": "true",
+    "not true": "not false",
+    "not false": "not true",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A test of one column, by the values for which it is true and for which it is false."""
+
+    column: Column
+    true: Test
+    false: Test
+
+    @classmethod
+    def comparing(cls, column: Column, test: Test) -> Comparison:
+        """A comparison with a constant: null where the column is."""
+        return cls(column, test, Test(ANY.spans) - test)
+
+    @classmethod
+    def certain(cls, column: Column, test: Test) -> Comparison:
+        """A test that is never null, such as ``IS NULL`` and ``<=>``."""
+        return cls(column, test, ANY - test)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A condition that is the same for all rows; None is null."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True)
+class Not:
+    """NOT."""
+
+    part: Condition
+
+
+@dataclass(frozen=True)
+class And:
+    """AND."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """OR."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Comparison | Constant | Not | And | Or
+
+
+def ignore(condition: Condition) -> Feedback:
+    """Feedback that gives up the rows for which a condition is true."""
+    return Feedback.of(records(condition, "true"), columns(condition))
+
+
+def only(condition: Condition) -> Feedback:
+    """Feedback that gives up the rows for which a condition is false or null."""
+    return Feedback.of(records(condition, "not true"), columns(condition))
+
+
+def columns(condition: Condition) -> list[Column]:
+    """The columns that a condition tests."""
+    if isinstance(condition, Comparison):
+        return [condition.column]
+    if isinstance(condition, Constant):
+        return []
+    parts = (condition.part,) if isinstance(condition, Not) else condition.parts
+    return [c for p in parts for c in columns(p)]
+
+
+def records(condition: Condition, asked: Asked) -> Patterns:
+    """Records that together match the rows for which a condition is as asked."""
+    if isinstance(condition, Not):
+        return records(condition.part, _OPPOSITE[asked])
+    if isinstance(condition, Constant):
+        holds = {
+            "true": condition.value is True,
+            "false": condition.value is False,
+            "not true": condition.value is not True,
+            "not false": condition.value is not False,
+        }
+        return (Pattern(()),) if holds[asked] else ()
+    if isinstance(condition, Comparison):
+        wanted = {
+            "true": condition.true,
+            "false": condition.false,
+            "not true": ANY - condition.true,
+            "not false": ANY - condition.false,
+        }[asked]
+        return simplified([Pattern.of({condition.column.name: wanted})])
+    each = [records(p, asked) for p in condition.parts]
+    if isinstance(condition, And) == (asked in ("true", "not false")):
+        found: Patterns = (Pattern(()),)
+        for part in each:
+            _check(len(found) * len(part))
+            found = simplified(both(found, part))
+        return found
+    _check(sum(map(len, each)))
+    return simplified(r for part in each for r in part)
+
+
+def _check(count: int) -> None:
+    # What is on the way may still become less; but each record is compared with each.
+    if count > _MOST_ON_THE_WAY:
+        raise too_many(count)

@@ -1,0 +1,312 @@
+"""How feedback goes against the data, through a whole plan: who drops what, and what stays dark when it ends.
+
+Each operator has its rule in `operators`, from the records that all readers of its output assert to what it does about
+them. Here the rules are put together over a plan that shares operators. Records travel in the batch in which they are
+known, to all operators at once, so that guards and darkness begin together.
+
+*The end of a record.* Rows that were dropped are missing for ever. A source's are no newer than the newest plausible time
+that it had after the last batch in which the record acted; `newest` carries that time up, operator by operator. What an
+operator was dark for, it stays dark for up to that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slackwater.model.node import Aggregate, Join, Node, Source
+from slackwater.model.window import TimeWindow, is_all_time
+from slackwater.semantics.feedback.columns import moved, parted, settled
+from slackwater.semantics.feedback.value import both
+from slackwater.semantics.limits import END, START, Bounds
+from slackwater.semantics.operators.answers import Newest
+from slackwater.semantics.operators.registry import RULES
+from slackwater.semantics.patterns import Pattern, Patterns, Test
+from slackwater.semantics.window_ids import times_of_wids
+
+MOST_AT_A_PLACE = 1000
+"""An operator takes on no more records; each reader drops for itself the rows of those beyond."""
+
+
+@dataclass(frozen=True)
+class Shade:
+    """Results that an operator keeps back since they may lack rows; if ``alone``, only those without a partner."""
+
+    record: Pattern
+    alone: bool = False
+
+    def to_json(self) -> list[Any]:
+        """Plain lists and dicts."""
+        return [self.record.to_json(), self.alone]
+
+    @classmethod
+    def from_json(cls, json: Sequence[Any]) -> Shade:
+        """The inverse of `to_json`."""
+        return cls(Pattern.from_json(json[0]), json[1])
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is done at an operator.
+
+    ``asserted`` is what all of its readers will ignore. Rows that match ``guard`` are dropped where they come out, and so
+    are those that match ``dark``; a guard may be lazy, darkness may not. ``ports`` are guards in front of the operator, one
+    for each input: what it alone does not want of an input that others read, too.
+    """
+
+    asserted: Patterns = ()
+    guard: Patterns = ()
+    dark: tuple[Shade, ...] = ()
+    ports: tuple[Patterns, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where feedback acts in a plan: ``places`` in the order of its operators, and a guard in front of each output."""
+
+    places: tuple[Place, ...]
+    outputs: tuple[Patterns, ...]
+
+
+def laid_out(nodes: Sequence[Node], outputs: Sequence[tuple[Node, Patterns]]) -> Layout:
+    """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
+
+    An output without feedback is in the list, too: it wants all rows of the operator that it reads.
+    """
+    readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
+    wanted = [
+        tuple(m for r in records if not (m := in_result_time(n, r)).empty) for n, records in outputs
+    ]
+    for (node, _), records in zip(outputs, wanted, strict=True):
+        readers[id(node)].append(records)
+    asserted: dict[int, Patterns] = {}
+    reactions = {}
+    for node in reversed(nodes):
+        asserted[id(node)] = agreed(readers[id(node)])
+        reaction = reactions[id(node)] = RULES[type(node)].feedback(node, asserted[id(node)])
+        for child, sent in zip(node.children, reaction.inputs, strict=True):
+            if sent is not None:
+                readers[id(child)].append(_settled(child, sent))
+
+    def rest(child: Node, records: Patterns | None) -> Patterns:
+        return _beyond(_settled(child, records or ()), asserted[id(child)])
+
+    places = []
+    for node in nodes:
+        reaction = reactions[id(node)]
+        ports = zip(node.children, reaction.inputs, strict=True)
+        places.append(
+            Place(
+                asserted[id(node)],
+                reaction.guard,
+                tuple(Shade(r, reaction.alone) for r in reaction.dark),
+                tuple(rest(c, records) for c, records in ports),
+            )
+        )
+    guards = zip(outputs, wanted, strict=True)
+    return Layout(tuple(places), tuple(_beyond(r, asserted[id(n)]) for (n, _), r in guards))
+
+
+def _settled(node: Node, records: Patterns) -> Patterns:
+    if not any(t.kind == "window" for t in node.times):
+        return records
+    return tuple(settled(node, r) for r in records)
+
+
+def in_result_time(node: Node, record: Pattern) -> Pattern:
+    """A record with tests on a window's id, start or end as one test on the time of its result.
+
+    So the record ends with that time, and two ways to say the same are one. A test stays as it is where the output has the
+    id of a window, but not its time.
+    """
+    made = Pattern(())
+    for column, test in settled(node, record).tests:
+        name, part = parted(node, column)
+        origin = _aggregate_column(node, name)
+        times = None
+        if origin is not None and (window := _time_window(origin[0])) is not None:
+            time = origin[0].times[0].name
+            if origin[1] == "wid" and not part:
+                times = times_of_wids(test, window)
+            elif origin[1] == time and part == ".start":
+                times = moved(test, window.range - 1)
+            place = None if times is None else _shown_time(node, origin[0])
+            if times is not None and place is not None:
+                # An id is never null.
+                made &= Pattern.of({place[0]: moved(times, place[1])})
+                continue
+        made &= Pattern.of({column: test})
+    return made
+
+
+def _aggregate_column(node: Node, name: str) -> tuple[Aggregate, str] | None:
+    """The aggregate's result that a column just is, if only operators over one other stand between."""
+    while not isinstance(node, Aggregate):
+        copies = RULES[type(node)].copies(node, name)
+        if len(copies) != 1:
+            return None
+        ((node, name),) = copies
+    return (node, name) if all(k.name != name for k in node.keys) else None
+
+
+def _time_window(node: Aggregate) -> TimeWindow | None:
+    w = node.window
+    return w if isinstance(w, TimeWindow) and not is_all_time(w) else None
+
+
+def _shown_time(node: Node, origin: Aggregate) -> tuple[str, int] | None:
+    """The time of an operator's output that is the time of an aggregate's results, and by how much it is moved."""
+    if node is origin:
+        return node.times[0].name, 0
+    if len(node.children) != 1:
+        return None
+    below = _shown_time(node.children[0], origin)
+    if below is None:
+        return None
+    # How far a time is moved is what becomes of time 0.
+    shown = RULES[type(node)].newest(node, [{below[0]: 0}], [{}], {})
+    found = [(name, ticks) for name, ticks in shown.items() if ticks > START]
+    return (found[0][0], below[1] + found[0][1]) if found else None
+
+
+def agreed(readers: Sequence[Patterns]) -> Patterns:
+    """What all readers assert; nothing, if there are none."""
+    if not readers:
+        return ()
+    # Where all say the same, as they mostly do, no record is compared with another.
+    common = readers[0]
+    for other in readers[1:]:
+        if other != common:
+            common = both(common, other)
+    return common if len(common) <= MOST_AT_A_PLACE else common[:MOST_AT_A_PLACE]
+
+
+def _beyond(mine: Patterns, theirs: Patterns) -> Patterns:
+    """The records of one side that no record of the other side covers."""
+    if mine is theirs:
+        return ()
+    same = set(theirs)
+    return tuple(
+        r for r in mine if r not in same and not any(not r.apart(t) and r.within(t) for t in theirs)
+    )
+
+
+def scan_guards(nodes: Sequence[Node], layout: Layout) -> dict[int, Patterns]:
+    """By input what all streams that read it assert: a row that matches need not be read at all."""
+    by_input: dict[int, list[Patterns]] = {}
+    for node, place in zip(nodes, layout.places, strict=True):
+        if isinstance(node, Source):
+            by_input.setdefault(node.input, []).append(place.asserted)
+    return {i: agreed(streams) for i, streams in by_input.items()}
+
+
+# --- the end of a record --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a plan is after a batch: the newest plausible time of each source by name, and the bounds of operators."""
+
+    sources: Mapping[str, Newest]
+    bounds: Callable[[Node], Bounds]
+
+
+def newest(node: Node, at: Reached) -> dict[str, int]:
+    """The greatest times of an operator's results that hold rows which have come so far."""
+    below = [newest(c, at) for c in node.children]
+    return _carried(node, below, at)
+
+
+def missing(node: Node, records: Patterns, at: Reached) -> dict[str, int]:
+    """The greatest times of results that lack rows, after records on an operator's output acted.
+
+    Only inputs to which something went count.
+    """
+    reaction = RULES[type(node)].feedback(node, records)
+    below: list[Newest] = []
+    for child, sent in zip(node.children, reaction.inputs, strict=True):
+        if reaction.guard:
+            below.append(newest(child, at))
+        elif sent:
+            below.append(missing(child, _settled(child, sent), at))
+        else:
+            below.append({})
+    return _carried(node, below, at)
+
+
+def _carried(node: Node, below: Sequence[Newest], at: Reached) -> dict[str, int]:
+    bounds = [at.bounds(c) for c in node.children]
+    return RULES[type(node)].newest(node, below, bounds, at.sources)
+
+
+def shade(node: Node, dark: Shade, at: Reached) -> Shade | None:
+    """What an operator stays dark for when a record ends; None if nothing that it dropped can be missed any more."""
+    last = missing(node, (dark.record,), at)
+    known = at.bounds(node)
+    tests = {}
+    for name, time in last.items():
+        if time <= START:
+            return None
+        if time < END:
+            # A row that came out alone lacks the other side's time.
+            tests[name] = Test(((None, time + 1),), isinstance(node, Join) and name not in known)
+    left = replace(dark, record=dark.record & Pattern.of(tests))
+    return None if left.record.empty or is_past(left.record, known) else left
+
+
+def shades_after(
+    nodes: Sequence[Node],
+    before: Layout,
+    after: Layout,
+    shades: Sequence[tuple[Shade, ...]],
+    at: Reached,
+) -> list[tuple[Shade, ...]]:
+    """What operators are still dark for in a batch, by operator: what earlier records left, and those that end with it.
+
+    ``before`` and ``after`` are where feedback acted in the last batch and acts in this one, and ``at`` is how far the
+    plan was in between. A batch keeps back what matches its layout's darkness, and what matches these.
+    """
+    result = []
+    for node, old, new, left in zip(nodes, before.places, after.places, shades, strict=True):
+        bounds = at.bounds(node)
+        ended = [d for d in old.dark if not any(d.record.within(n.record) for n in new.dark)]
+        more = [s for d in ended if (s := shade(node, d, at)) is not None]
+        kept = [s for s in left if not is_past(s.record, bounds)]
+        result.append(_widest([*kept, *more]))
+    return result
+
+
+def _widest(shades: Sequence[Shade]) -> tuple[Shade, ...]:
+    kept: list[Shade] = []
+    for s in dict.fromkeys(shades):
+        if not any(s.alone == k.alone and s.record.within(k.record) for k in kept):
+            kept = [k for k in kept if k.alone != s.alone or not k.record.within(s.record)]
+            kept.append(s)
+    return tuple(kept)
+
+
+# --- when a record is over ------------------------------------------------------------------------------
+
+
+def is_past(record: Pattern, bounds: Bounds) -> bool:
+    """Whether bounds say that no later row matches a record."""
+    for column, test in record.tests:
+        ends = [high for _, high in test.spans]
+        known = column in bounds and not test.null
+        if known and all(isinstance(e, int) and e <= bounds[column] for e in ends):
+            return True
+    return False
+
+
+def is_covered(record: Pattern, bounds: Bounds, patterns: Patterns = ()) -> bool:
+    """Whether progress says that no later row matches a record, so that it can be forgotten."""
+    return is_past(record, bounds) or any(record.within(p) for p in patterns)
+
+
+def ends_by_itself(record: Pattern, times: Sequence[str]) -> bool:
+    """Whether some bound will cover a record: one of its tests is on a time, and not open above."""
+    return any(
+        column in times and not test.null and all(high is not None for _, high in test.spans)
+        for column, test in record.tests
+    )

@@ -1,0 +1,109 @@
+"""Feedback's conditions from Spark's analysed texts, and the parts that are refused by name."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from slackwater.errors import AnalysisError
+from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.translate.feedback import condition_of
+from slackwater.model.schema import Field
+from slackwater.model.time import TimeColumn, window_time
+from slackwater.semantics.feedback.columns import Columns
+from slackwater.semantics.feedback.condition import ignore, only
+from slackwater.semantics.feedback.text import parsed
+
+COLUMNS = Columns(
+    (
+        Field("a", "int"),
+        Field("n", "bigint"),
+        Field("d", "double"),
+        Field("f", "float"),
+        Field("p", "decimal(5,2)"),
+        Field("s", "string"),
+        Field("ok", "boolean"),
+        Field("ts", "timestamp"),
+        Field("window", "struct<start:timestamp,end:timestamp>"),
+    ),
+    (window_time("window", TimeColumn("ts", "timestamp")),),
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("(`a` >= 40)", "~{a >= 40}"),
+        ("(40 > `a`)", "~{a < 40}"),
+        ("(`n` < CAST(9 AS BIGINT))", "~{n < 9}"),
+        ("((`a` >= 40) AND (`a` <= 60))", "~{a between 40 and 60}"),
+        ("`a` BETWEEN 40 AND 60", "~{a between 40 and 60}"),
+        ("(NOT (`a` = 3))", "~{a <> 3}"),
+        ("(`a` IN (1, 2))", "~{a in (1, 2)}"),
+        ("(`a` IN (1, NULL))", "~{a 1}"),
+        ("(`a` <=> NULL)", "~{a is null}"),
+        ("(NOT (`a` <=> 3))", "~{a <> 3 or is null}"),
+        ("((`a` < 3) OR (`s` = 'x'))", "~{a < 3} ~{s 'x'}"),
+        ("(`d` >= CAST(50 AS DOUBLE))", "~{d >= 50}"),
+        ("(CAST(`f` AS DOUBLE) = 0.5D)", "~{f 0.5}"),
+        ("(CAST(`a` AS DOUBLE) < 1.5D)", "~{a < 2}"),
+        ("(CAST(`p` AS DOUBLE) <= 0.1D)", "~{p <= 0.10}"),
+        ("(CAST(`a` AS DECIMAL(11,1)) < CAST('1.5' AS DECIMAL(11,1)))", "~{a < 2}"),
+        ("isnan(`d`)", "~{d NaN}"),
+        ("isnotnull(`s`)", "~{s is not null}"),
+        ("`ok`", "~{ok true}"),
+        ("(NOT `ok`)", "~{ok false}"),
+        ("(`ts` < TIMESTAMP '2026-01-01 00:00:00')", "~{ts < '2026-01-01 00:00:00'}"),
+        (
+            "(`ts` < TIMESTAMP '2026-01-01 00:00:00' - INTERVAL '1' DAY)",
+            "~{ts < '2025-12-31 00:00:00'}",
+        ),
+        ("(`window`.`end` <= TIMESTAMP '2026-01-01 00:00:00')", "~{window.end <= '2026-01-01'}"),
+        ("(`window`.`start` > TIMESTAMP '2026-01-01 00:00:00')", "~{window.start > '2026-01-01'}"),
+        ("(`a` < (1 + 2))", "~{a < 3}"),
+        ("((1 = 1) AND (`a` < 3))", "~{a < 3}"),
+    ],
+)  # fmt: skip
+def test_an_analysed_condition_becomes_records(sql: str, text: str) -> None:
+    assert str(ignore(condition_of(sql, COLUMNS))) == str(parsed(text, COLUMNS))
+
+
+def test_only_gives_up_what_is_false_or_null() -> None:
+    made = only(condition_of("((`a` >= 40) AND (`a` <= 60))", COLUMNS))
+    assert str(made) == "~{a < 40 OR >= 61 OR IS NULL}"
+    # An unknown value in the list: nothing is certainly not in it, and what is not listed is null.
+    assert str(only(condition_of("(`a` IN (1, NULL))", COLUMNS))) == "~{a < 1 OR >= 2 OR IS NULL}"
+    with pytest.raises(AnalysisError, match="says nothing"):
+        ignore(condition_of("(NOT (`a` IN (1, NULL)))", COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("sql", "part"),
+    [
+        ("((`a` = 1) AND (`a` < `n`))", "`a` < `n`"),
+        ("((`a` = 1) OR (f(`a`) = 1))", "F(`a`) = 1"),
+        ("((`a` + 1) = 2)", "(`a` + 1) = 2"),
+        ("(CAST(`s` AS INT) = 2)", "CAST(`s` AS INT) = 2"),
+        ("(CAST(`n` AS FLOAT) < CAST(2 AS FLOAT))", "CAST(`n` AS FLOAT) < CAST(2 AS FLOAT)"),
+        ("(`s` LIKE 'a%')", "`s` LIKE 'a%'"),
+        ("(`a` IN (1, `n`))", "`a` IN (1, `n`)"),
+    ],
+)
+def test_what_is_no_test_of_one_column_is_refused_by_name(sql: str, part: str) -> None:
+    with pytest.raises(AnalysisError) as raised:
+        condition_of(sql, COLUMNS)
+    assert raised.value.getMessageParameters()["part"] == part
+    assert "compute it as a column" in raised.value.hint
+
+
+def test_an_unknown_column_is_named_with_those_that_are_there() -> None:
+    with pytest.raises(AnalysisError, match="there is no column 'b'") as raised:
+        condition_of("(`b` = 1)", COLUMNS)
+    assert "window.start, window.end" in raised.value.hint
+
+
+def test_a_constant_leaves_the_column_engine_free_for_other_work() -> None:
+    other = pa.table({"v": [1, 2]})
+    before = sql_to_arrow(connect(), "SELECT sum(v) AS n FROM other", {"other": other})
+    condition_of("(`a` >= (40 + 2))", COLUMNS)
+    assert sql_to_arrow(connect(), "SELECT sum(v) AS n FROM other", {"other": other}) == before
