@@ -26,6 +26,7 @@ from slackwater.model.policy import (
     Quality,
 )
 from slackwater.surface.bands import band
+from slackwater.surface.check_punctuation import checkPunctuation
 from slackwater.surface.conditions import condition
 from slackwater.surface.functions import heavyHitters, udaf
 from slackwater.surface.windows import (
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
     from slackwater.engine.driver.handle import StreamingQuery
     from slackwater.sources.read_stream import readStream
     from slackwater.sources.replay import replay
+    from slackwater.surface.check import CheckReport, ContractWarning, check
     from slackwater.surface.join import joinAll
     from slackwater.surface.session import session
     from slackwater.surface.source import stream
+    from slackwater.surface.sql.one_query import sql
+    from slackwater.surface.sql.script import script
     from slackwater.surface.start import start
     from slackwater.surface.stream import Stream
 
@@ -55,6 +59,11 @@ _LAZY = {
     "stream": "slackwater.surface.source",
     "joinAll": "slackwater.surface.join",
     "start": "slackwater.surface.start",
+    "sql": "slackwater.surface.sql.one_query",
+    "script": "slackwater.surface.sql.script",
+    "check": "slackwater.surface.check",
+    "CheckReport": "slackwater.surface.check",
+    "ContractWarning": "slackwater.surface.check",
     "readStream": "slackwater.sources.read_stream",
     "replay": "slackwater.sources.replay",
     "Stream": "slackwater.surface.stream",
@@ -62,9 +71,11 @@ _LAZY = {
 }
 
 __all__ = [
-    "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckpointError", "ExecutionError", "LateRowError",
+    "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckReport", "CheckpointError", "ContractWarning",
+    "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "Quality", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "band", "condition", "heavyHitters", "joinAll", "readStream", "replay", "session", "start", "stream", "udaf", "window",
+    "band", "check", "checkPunctuation", "condition", "heavyHitters", "joinAll", "readStream", "replay", "script", "session", "sql",
+    "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",
 ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,11 @@ from slackwater.engine.lowlevel.directories import directories_of
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.model.schema import Field
+from slackwater.sinks.base import Sink
 from slackwater.surface.start import plan_of, settings_of, shares_panes, window_plan_of
 from slackwater.surface.stream import Stream
+from slackwater.testing.local.host import LocalHost
 from slackwater.testing.local.run import LocalInput, LocalRun
 from tests.conftest import check_progress
 from tests.surface.helpers import Run
@@ -27,8 +30,13 @@ def run_locally(
     end: bool = True,
     clock: Any = None,
     options: Mapping[str, Any] | None = None,
+    sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
+    host: LocalHost | None = None,
 ) -> Run:
-    """As `helpers.run`, where only the answer matters: each file of a source is a batch, and no job of Spark runs."""
+    """As `helpers.run`, where only the answer matters: each file of a source is a batch, and no job of Spark runs.
+
+    ``checkpoint`` is the folder in which there is a ``checkpoint``. With a ``sink``, that one has the rows.
+    """
     named = {"output": streams} if isinstance(streams, Stream) else dict(streams)
     merged = {k.lower(): v for k, v in (options or {}).items()}
     plan, inputs = plan_of(named, merged)
@@ -36,8 +44,10 @@ def run_locally(
     query = LocalRun(
         Path(checkpoint), plan, [LocalInput(i.fields, isinstance(i, SplitInput)) for i in inputs],
         window_plan=window_plan_of(merged), share_panes=shares_panes(merged, settings),
-        clock=clock, settings=settings,
+        clock=clock, settings=settings, sink=sink,
     )  # fmt: skip
+    if host is not None:
+        host.inputs, query.host = len(inputs), host
     files = [_files(i) for i in inputs]
     for number in range(max(map(len, files))):
         batch = {i: [names[number]] for i, names in enumerate(files) if number < len(names)}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import functions as F
 
 import slackwater as sw
 from slackwater.model.policy import Policy
@@ -29,6 +33,31 @@ def test_what_is_no_stream_is_refused(spark: SparkSession):
     )
     refused(lambda: sw.stream([1, 2], time="id"), "NOT_A_STREAM", "list", "readStream")
     refused(lambda: sw.stream(None, time="id"), "NOT_A_STREAM", "NoneType")
+
+
+@pytest.mark.spark
+def test_pyspark_logs_nothing_of_an_error_that_is_raised(spark: SparkSession):
+    """Its log of an error in a text, or in a Column, is a line with some hundred frames of Java."""
+    s = sw.stream(sw.replay(spark, [[]], "k string, ts timestamp"), time="ts", name="s")
+    logged: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = logged.append  # type: ignore[method-assign]
+    loggers = [
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")
+    ]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        refused(lambda: s.where("nosuch > 1"), "COLUMN_NOT_FOUND", "nosuch")
+        refused(lambda: s.where(F.col("nosuch") > 1), "COLUMN_NOT_FOUND", "nosuch")
+        refused(lambda: s.select(F.col("k.x")), "BAD_EXPRESSION", "k.x")
+        assert logged == []
+        with pytest.raises(PySparkException):
+            spark.range(1).select(F.col("nosuch"))
+        assert logged, "PySpark logs errors of the user's own frames as before"
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 @pytest.mark.spark
@@ -151,7 +180,8 @@ def test_bad_origins(s: Any, origin: Any):
 @pytest.mark.parametrize(
     ("call", "condition", "names"),
     [
-        (lambda s: s.groupBy("k").count(), "UNBOUNDED_STATE", ["without a window", "sw.window"]),
+        (lambda s: s.groupBy("k").count().writeStream.format("noop").start(), "UNBOUNDED_STATE",
+         ["without a window", "sw.window"]),
         (lambda s: s.groupBy("k", sw.window("1 s"), sw.window("2 s")).count(), "SEVERAL_WINDOWS", []),
         (lambda s: s.groupBy(sw.window("1 s")).agg(), "NO_AGGREGATE", ["count(*)"]),
         (lambda s: s.groupBy(sw.window("1 s", on="n")).count(), "NOT_PROGRESSING", ["'n'", "ts"]),
@@ -207,7 +237,8 @@ def test_operators(s: Any, call: Callable[[Any], Any], condition: str, names: li
 def test_plans_that_could_not_progress_are_refused_with_the_reason(df: Any, s: Any):
     """Whatever keeps state needs something that progresses to free it by."""
     t = sw.stream(df, time="ts", name="t", progress=sw.Ordered())
-    refused(lambda: s.groupBy("k").count(), "UNBOUNDED_STATE", "without a window", "sw.window")
+    counts = s.groupBy("k").count().writeStream.format("noop")
+    refused(lambda: counts.start(), "UNBOUNDED_STATE", "without a window", "sw.window")
     refused(lambda: s.groupBy(sw.window("1 s", on="n")).count(), "NOT_PROGRESSING", "'n'", "ts")
     refused(lambda: s.dropDuplicates(["k"]), "UNBOUNDED_STATE", "'ts'", "within")
     refused(lambda: s.sort("v"), "NOT_PROGRESSING", "'v'")

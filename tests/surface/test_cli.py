@@ -29,7 +29,7 @@ def test_version(capsys: pytest.CaptureFixture[str]):
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]):
     assert run("--help") == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("demo", "run", "report"))
+    assert all(name in shown for name in ("demo", "run", "check", "report"))
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,9 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]):
         ["run"],
         ["run", "no-such-file.py"],
         ["run", __file__, "--timeout", "-1"],
+        ["check"],
+        ["check", "no-such-file.py"],
+        ["check", __file__, "--sonj"],
         ["report"],
         ["report", "no-such-folder"],
         ["demo", "--seconds", "1"],
@@ -50,12 +53,12 @@ def test_bad_usage_ends_with_2(arguments: list[str]):
     assert run(*arguments) == 2
 
 
-def test_a_file_that_is_no_python_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file = tmp_path / "query.sql"
+def test_a_file_of_another_kind_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "query.txt"
     file.write_text("SELECT 1")
     assert run("run", file) == 2
     said = capsys.readouterr().err
-    assert "NOT_A_PYTHON_FILE" in said and "to fix: give a .py file" in said
+    assert "NOT_A_QUERY_FILE" in said and "to fix: give a .sql file" in said
 
 
 def test_a_file_without_a_query_is_bad_usage_and_learns_what_is_expected(
@@ -69,12 +72,27 @@ def test_a_file_without_a_query_is_bad_usage_and_learns_what_is_expected(
     assert "to fix: define query(spark)" in said
 
 
+def test_a_file_to_check_holds_a_query(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "empty.py"
+    file.write_text("x = 1\n")
+    assert run("check", file) == 2
+    assert "neither defines query(spark) nor starts a query" in capsys.readouterr().err
+    file = tmp_path / "text.txt"
+    file.write_text("x = 1\n")
+    assert run("check", file) == 2
+    assert "NOT_A_QUERY_FILE" in capsys.readouterr().err
+    file = tmp_path / "wrong.py"
+    file.write_text("import slackwater as sw\nsw.start([])\n")
+    assert run("check", file) == 2
+    assert "[NO_OUTPUT]" in capsys.readouterr().err
+
+
 def test_our_error_in_a_file_is_shown_without_frames(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     file = tmp_path / "wrong.py"
     file.write_text("import slackwater as sw\nsw.start([])\n")
-    assert run("run", file) == 1
+    assert run("run", file) == 2
     said = capsys.readouterr().err
     assert "[NO_OUTPUT]" in said and "to fix:" in said
     assert "Traceback" not in said and "File" not in said
@@ -123,7 +141,7 @@ def test_report_writes_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_report_of_a_directory_that_is_no_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert run("report", tmp_path, "-o", tmp_path / "r.html") == 1
+    assert run("report", tmp_path, "-o", tmp_path / "r.html") == 2
     said = capsys.readouterr().err
     assert "[NO_CHECKPOINT]" in said and "to fix:" in said
     assert not (tmp_path / "r.html").exists()

@@ -168,6 +168,16 @@ def test_the_band_join_example(capsys: pytest.CaptureFixture[str]):
     }  # fmt: skip
 
 
+def test_the_example_of_what_is_missing(capsys: pytest.CaptureFixture[str]):
+    file = EXAMPLES / "what_is_missing.py"
+    assert run("run", file, "--timeout", "120") == 0
+    text = capsys.readouterr().out
+    assert "refused: groupBy(shop, window on ts)" in text and "on some of shop, ts" in text
+    assert {(r[0], r[-1]) for r in shown(text)} >= {("north", "6"), ("south", "9"), ("north", "4")}
+    assert run("check", file, "--requirements") == 0
+    assert "verdict: grows with the number of values" in capsys.readouterr().out
+
+
 # ---- demonstration ----
 @pytest.mark.slow
 def test_the_demo_loses_no_packet_and_writes_a_report(

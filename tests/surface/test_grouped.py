@@ -17,7 +17,7 @@ from slackwater.model.policy import Ordered
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import Landmark
-from slackwater.semantics.state_bounds import check_bounded
+from slackwater.surface.check import report
 from slackwater.surface.grouped import _evaluated
 from slackwater.surface.stream import Stream
 from slackwater.surface.window_types import resolve
@@ -99,5 +99,5 @@ def test_what_grows_for_ever_is_named_as_it_was_written(
     part = Primitive("_a0", function, tuple(column(a, "bigint") for a in args), "array<bigint>")
     node = Aggregate(FIELDS, (TIME,), SOURCE, (), Landmark(10, 0, "ts"), (part,), ())
     with pytest.raises(AnalysisError) as caught:
-        check_bounded(node)
+        report([node]).raise_for_problems()
     assert shown in str(caught.value) and "use " in (caught.value.hint or "")

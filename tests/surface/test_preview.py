@@ -10,7 +10,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.clock import sleep
 from slackwater.engine.driver.loop import Loop
-from tests.surface.helpers import at
+from tests.surface.helpers import at, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +32,11 @@ def said(capsys: pytest.CaptureFixture[str], stream: Any) -> list[str]:
     printed = capsys.readouterr()
     assert "\tat " not in printed.err and "Exception" not in printed.err, printed.err
     return printed.out.splitlines()
+
+
+@pytest.mark.parametrize(("given", "named"), [((-1, 2), "n=-1"), ((3, "2"), "seconds='2'"), ((3, -1), "seconds=-1")])  # fmt: skip
+def test_what_cannot_be_a_number_of_rows_or_seconds_is_refused(given: Any, named: str, s: Any):
+    refused(lambda: s.preview(*given), "BAD_OPTION", named, "preview(20, 10)")
 
 
 def test_the_time_begins_with_the_first_batch(s: Any, monkeypatch: pytest.MonkeyPatch):

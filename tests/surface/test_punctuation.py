@@ -30,7 +30,7 @@ def s(spark: SparkSession, tmp_path: Path) -> Any:
 def test_groups_without_a_window_need_punctuation_that_reaches_them(s: Any) -> None:
     def refused(call: Any, *names: str) -> None:
         with pytest.raises(sw.AnalysisError) as e:
-            call()
+            call().writeStream.format("noop").start()
         assert e.value.condition == "UNBOUNDED_STATE" and e.value.hint
         text = f"{e.value} {e.value.hint}"
         assert all(n in text for n in names), text
@@ -46,8 +46,10 @@ def test_groups_without_a_window_need_punctuation_that_reaches_them(s: Any) -> N
     refused(lambda: s.sort().groupBy("k").count(), "sort()")
     refused(lambda: s.late.groupBy("k").count(), "late rows")
     refused(lambda: s.groupBy().count(), "never completes")
-    assert s.where("v > 1").select("ts", "k").groupBy("k").count().columns == ["k", "count"]
-    assert s.groupBy("upper(k) AS u", "n").count().columns == ["u", "n", "count"]
+    some = s.where("v > 1").select("ts", "k").groupBy("k").count()
+    assert some.columns == ["k", "count"] and some.contracts().ok
+    both = s.groupBy("upper(k) AS u", "n").count()
+    assert both.columns == ["u", "n", "count"] and both.contracts().ok
 
 
 def test_a_map_of_another_shape_is_no_punctuation(s: Any) -> None:

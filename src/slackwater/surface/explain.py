@@ -19,9 +19,12 @@ from slackwater.engine.plan.reading import (
     unknown,
 )
 from slackwater.engine.store.statistics import OperatorStatistics, Statistics
-from slackwater.model.node import Source
+from slackwater.model.node import Node, Source
 from slackwater.model.render import render
+from slackwater.semantics.bounds import topological
+from slackwater.semantics.contracts.findings import edges
 from slackwater.semantics.state_bounds import freed_by
+from slackwater.surface.check import edge_lines
 
 
 def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> str:
@@ -29,7 +32,22 @@ def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> st
     from slackwater.surface.start import plan_of
 
     plan, inputs = plan_of(streams, {})
-    return explain_plan(passed(plan, Shown(inputs)), inputs, extended=extended)
+    nodes = [s._node for s in streams.values()]
+    return explain_query(passed(plan, Shown(inputs)), inputs, nodes, extended=extended)
+
+
+def explain_query(
+    plan: Plan,
+    inputs: Sequence[Input],
+    outputs: Sequence[Node],
+    *,
+    extended: bool = False,
+    statistics: Statistics | None = None,
+) -> str:
+    """The plan, and the scheme on every edge of the query as it was written, with these ``outputs``."""
+    text = explain_plan(plan, inputs, extended=extended, statistics=statistics)
+    schemes = edge_lines(edges(outputs, topological(outputs)))
+    return "\n".join([text, "", "== Contracts ==", *schemes])
 
 
 def explain_plan(

@@ -18,7 +18,6 @@ from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.model.window import JointWindow, RowWindow, SessionWindow
 from slackwater.semantics.pattern_rules import plain_column
-from slackwater.semantics.state_bounds import check_bounded
 from slackwater.surface.joint_windows import joint_window, told_apart
 from slackwater.surface.stream_columns import Origin
 from slackwater.surface.ungrouped import completed_by_punctuation
@@ -125,7 +124,6 @@ class GroupedStream(Advising):
         made = Aggregate(
             schema, own, node, keys, window, primitives, outputs, self._window.emit_empty
         )
-        check_bounded(made)
         return stream._with(made, Origin(self._stream, {name: name for name in same}))
 
     def count(self) -> Stream:

@@ -7,6 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from slackwater.engine.clock import monotonic, sleep
+from slackwater.surface import start
 from slackwater.surface.waiting import why_nothing
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 def preview(stream: Stream, n: int, seconds: float) -> list[Row]:
     """Run ``stream`` on a temporary checkpoint until ``n`` rows are there or time is up."""
+    if start.instead:
+        stream.writeStream.format("noop").start()
+        return []
     folder = tempfile.mkdtemp(prefix="slackwater-preview-")
     rows: list[Row] = []
 

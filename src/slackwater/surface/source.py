@@ -18,6 +18,7 @@ from slackwater.model.node import Source
 from slackwater.model.policy import BoundedRows, MaxDelay, Policy, Punctuated
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, parse_duration
+from slackwater.semantics.contracts.template_text import parse_scheme
 from slackwater.semantics.settings import resolve_source
 from slackwater.surface.stream import Stream
 
@@ -288,7 +289,17 @@ def _check_policies(source: Source, fields: Sequence[Field]) -> None:
             field = _find(fields, policy.column, "punctuation column")
             if field.type.startswith("map<"):
                 _check_patterns(field)
+                if policy.scheme is not None:
+                    parse_scheme(policy.scheme, {f.name: f.type for f in fields})
                 continue
+            if policy.scheme is not None:
+                raise AnalysisError(
+                    "BAD_SCHEME",
+                    f"scheme= declares patterns, but punctuation column '{field.name}' holds bounds on "
+                    f"'{time.name}'",
+                    hint=f"leave scheme= out: bounds are [[{time.name}:+]]",
+                    column=field.name,
+                )
             own = _find(fields, time.name, "time column")
             if field.type != own.type:
                 raise AnalysisError(

@@ -29,9 +29,11 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
 from slackwater.errors import AnalysisError, SetupError
 from slackwater.kernels.buckets import BUCKETS
+from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
 from slackwater.sinks.base import Sink
-from slackwater.surface.explain import explain_plan
+from slackwater.surface.check import CheckReport, check_start, report
+from slackwater.surface.explain import explain_query
 from slackwater.surface.options import (
     check_names,
     check_trigger,
@@ -49,6 +51,9 @@ DEFAULT_TRIGGER = {"processingTime": "500 milliseconds"}
 
 on_start: list[Callable[[StreamingQuery], None]] = []
 """Called with every query that is started; the command line follows a file's queries by it."""
+
+instead: list[Callable[[Sequence[StreamWriter], Mapping[str, Any]], Any]] = []
+"""Called with writers and options in place of starting a query; the command line checks a file's queries by it."""
 
 
 def start(
@@ -91,6 +96,7 @@ def start(
             "endOfStream ends the streams when the available input has been read",
             hint="use it with trigger(availableNow=True)",
         )
+    shown = name or writers[0]._name
     names = [w._name or ("output" if i == 0 else f"output{i + 1}") for i, w in enumerate(writers)]
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
@@ -100,10 +106,14 @@ def start(
             hint="give each output a queryName of its own",
             name=twice,
         )
-    plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
-    sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
     location = checkpointLocation or merged.get("checkpointlocation")
     settings = settings_of(merged)
+    names, writers = as_stored(names, writers, stored_sources(location, settings))
+    plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
+    if instead:
+        return instead[-1](writers, merged)  # type: ignore[no-any-return]
+    sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
+    check_start([w._stream._node for w in writers], merged, known=_known(location, settings))
     close = _nothing
     if location is None:
         if any(s.lasting for s in sinks.values()):
@@ -122,11 +132,10 @@ def start(
     sources = spark_sources(inputs)
     _check_places(checkpoint, sinks, sources)
     _acquire(checkpoint)
-    shown = name or writers[0]._name
     group = _Group(dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources)
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
-        started = StreamingQuery(
+        started = CheckedQuery(
             shown, prepared.loop, checkpoint, prepared.loop.query_id, prepared.start, end_of_stream,
             prepared.explain, close, group,
         )  # fmt: skip
@@ -137,6 +146,63 @@ def start(
         checkpoint.release()
         close()
         raise
+
+
+class CheckedQuery(StreamingQuery):
+    """A running query that can say what its contracts are."""
+
+    def contracts(self) -> CheckReport:
+        """What `sw.check` says of the outputs that it has now."""
+        assert isinstance(self._group, _Group)
+        outputs = [w._stream._node for w in self._group.writers.values()]
+        return report(outputs, ended=flag(self._group.options, "endOfStream"))
+
+    def finish(self) -> None:
+        """Stop as soon as the batch at hand has ended; `stop` cuts it short."""
+        loop = self._loop
+        with loop._busy:
+            # Spark may call for the next batch before it is stopped; what it has planned runs after the next start.
+            setattr(loop, "run", _no_more)  # noqa: B010
+        self.stop()
+        if isinstance(self._error, _Finished):
+            self._error = None
+
+
+class _Finished(Exception):
+    """A batch was asked for after the query's end."""
+
+
+def _no_more(*_: Any) -> None:
+    raise _Finished
+
+
+def stored_sources(location: str | None, settings: Settings) -> list[str]:
+    """Names of the streams of the query that a checkpoint holds, in the order of their numbers; none if it is new."""
+    if location is None or not _known(location, settings):
+        return []
+    checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)
+    return [str(name) for name, _ in checkpoint.open_query({}).get("sources", [])]
+
+
+def as_stored(
+    names: list[str], writers: Sequence[StreamWriter], sources: Sequence[str]
+) -> tuple[list[str], list[StreamWriter]]:
+    """Outputs in an order in which they read the streams as the checkpoint numbers them: the user's may be another now."""
+
+    def first(pair: tuple[str, StreamWriter]) -> int:
+        read = [n.name for n in topological([pair[1]._stream._node]) if isinstance(n, Source)]
+        return min((sources.index(n) for n in read if n in sources), default=len(sources))
+
+    pairs = sorted(zip(names, writers, strict=True), key=first)
+    return [n for n, _ in pairs], [w for _, w in pairs]
+
+
+def _known(location: str | None, settings: Settings) -> bool:
+    """Whether a checkpoint holds a query already: it may be older than the check, and must go on."""
+    if location is None:
+        return False
+    checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)
+    return checkpoint.storage.exists(checkpoint.description_file)
 
 
 @dataclass
@@ -193,8 +259,8 @@ class _Group:
         return Prepared(
             loop,
             run,
-            lambda extended: explain_plan(
-                plan, inputs, extended=extended,
+            lambda extended: explain_query(
+                plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
             ),
         )  # fmt: skip
@@ -210,6 +276,7 @@ class _Group:
                 hint=f"give it a queryName other than {', '.join(self.writers)}",
                 name=writer._name,
             )
+        check_start([writer._stream._node], {**self.options, **_options(writer)}, known=False)
         return self._changed({**self.writers, writer._name: writer})
 
     def removing(self, name: str) -> Change:
@@ -410,6 +477,10 @@ def _rights(options: Mapping[str, Any]) -> Rights:
             hint='use "owner", or "umask" where executors run as another user',
         )
     return modes[text]
+
+
+def _options(writer: StreamWriter) -> dict[str, Any]:
+    return {k.lower(): v for k, v in writer._options.items()}
 
 
 def _nothing() -> None:

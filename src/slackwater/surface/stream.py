@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from slackwater.model.policy import Policy
+    from slackwater.surface.check import CheckReport
     from slackwater.surface.conditions import ConditionSpec
     from slackwater.surface.grouped import GroupedStream
     from slackwater.surface.writer import StreamWriter
@@ -138,6 +139,12 @@ class Stream:
         from slackwater.surface.explain import explain_streams
 
         print(explain_streams({"result": self}, extended=extended))
+
+    def contracts(self) -> CheckReport:
+        """Whether a query of this stream could be started: schemes on every edge, what is freed, and what is missing."""
+        from slackwater.surface.check import report
+
+        return report([self._node])
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}: {f.type}" for f in self._node.schema)
@@ -431,6 +438,13 @@ class Stream:
         """
         from slackwater.surface.preview import preview
 
+        for what, value, least in (("n", n, 1), ("seconds", seconds, 0)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
+                raise AnalysisError(
+                    "BAD_OPTION",
+                    f"preview: {what}={value!r} is not possible",
+                    hint="give how many rows to show and for how many seconds, as in preview(20, 10)",
+                )
         return preview(self, n, seconds)
 
     # ---- inside ----

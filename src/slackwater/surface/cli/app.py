@@ -1,4 +1,4 @@
-"""The commands. Exit code 0; 1 if a query failed; 2 for bad usage."""
+"""The commands. Exit code 0; 1 if a query failed, or would not be safe; 2 for bad usage."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 from slackwater import __version__
-from slackwater.errors import SetupError, SlackwaterError
+from slackwater.errors import CheckpointError, SetupError, SlackwaterError
+from slackwater.surface.cli.codes import BAD_USAGE, code_of
 from slackwater.surface.cli.terminal import complain, plain_interrupt, say
-
-FAILED, BAD_USAGE = 1, 2
 
 app = typer.Typer(
     name="slackwater",
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=None if arguments is None else list(arguments), prog_name="slackwater")
     except SlackwaterError as error:
         complain(error)
-        sys.exit(FAILED)
+        sys.exit(code_of(error))
 
 
 def _version(wanted: bool) -> None:
@@ -90,11 +89,19 @@ def demo(
         webbrowser.open(report.absolute().as_uri())
 
 
+File = Annotated[
+    Path,
+    typer.Argument(exists=True, dir_okay=False, readable=True, help="A .sql or .py file."),
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="name=value of a variable; may be given again.")
+]
+
+
 @app.command()
 def run(
-    file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="A Python file.")
-    ],
+    file: File,
+    set_: Set = None,
     checkpoint: Annotated[
         str | None, typer.Option(help="The query's checkpoint directory; wins over the file's.")
     ] = None,
@@ -102,20 +109,83 @@ def run(
         float | None, typer.Option(min=0, help="Stop after that many seconds.")
     ] = None,
 ) -> None:
-    """Run the query in a Python file.
+    """Run the query in a file.
 
-    The file defines query(spark), which returns a writer (result.writeStream...), a list of writers,
-    or a stream (shown on the console); or it starts queries itself at its top level.
+    A .sql file has statements. A .py file defines query(spark), which returns a writer (result.writeStream...), a list of
+    writers, or a stream (shown on the console); or it starts queries itself at its top level.
     """
     from slackwater.surface.cli.run_file import NotAQuery, run_file
+    from slackwater.surface.cli.sql_file import variables_of
 
     try:
-        done = run_file(file, checkpoint=checkpoint, timeout=timeout)
+        code = run_file(
+            file, checkpoint=checkpoint, timeout=timeout, variables=variables_of(set_ or ())
+        )
     except NotAQuery as error:
         complain(error)
         raise typer.Exit(BAD_USAGE) from None
-    if not done:
-        raise typer.Exit(FAILED)
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command()
+def check(
+    file: File,
+    set_: Set = None,
+    requirements: Annotated[
+        bool, typer.Option("--requirements", help="Show what the streams must punctuate.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(help="A checkpoint: also say what a restart on it would refuse."),
+    ] = None,
+    syntax: Annotated[
+        bool, typer.Option("--syntax", help="Look at the text alone, without Spark and Java.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Say whether a file's queries would start, and why not; start none.
+
+    The file is one for `slackwater run`; where a .py file starts queries itself, they are checked in place of being
+    started. Exit code 0 if they are safe, 1 if not, 2 if the text is wrong.
+    """
+    from slackwater.surface.cli import sql_file
+
+    variables = sql_file.variables_of(set_ or ())
+    if syntax:
+        if file.suffix != ".sql":
+            say("--syntax is for .sql files")
+            raise typer.Exit(BAD_USAGE)
+        sql_file.check_syntax(file, variables)
+        return
+    from slackwater.surface.cli import check_file
+    from slackwater.surface.cli.run_file import NotAQuery
+
+    try:
+        checked = check_file.check_file(file, against=against, variables=variables)
+    except NotAQuery as error:
+        complain(error)
+        raise typer.Exit(BAD_USAGE) from None
+    if as_json:
+        typer.echo(check_file.as_json(file, checked))
+    elif checked.reports:
+        typer.echo(check_file.as_text(checked, requirements=requirements))
+    if checked.code:
+        raise typer.Exit(checked.code)
+
+
+@app.command()
+def explain(file: File, set_: Set = None) -> None:
+    """Print the query tree of a file, and what runs where and why; start nothing."""
+    from slackwater.surface.cli.explain_file import explained
+    from slackwater.surface.cli.run_file import NotAQuery
+    from slackwater.surface.cli.sql_file import variables_of
+
+    try:
+        typer.echo(explained(file, variables_of(set_ or ())))
+    except NotAQuery as error:
+        complain(error)
+        raise typer.Exit(BAD_USAGE) from None
 
 
 @app.command()
@@ -130,5 +200,15 @@ def report(
     """Write what a query did, as one HTML file. The query may be running."""
     from slackwater.surface.report import write_report
 
-    write_report(checkpoint, output)
+    try:
+        write_report(checkpoint, output)
+    except CheckpointError as error:
+        # A folder that is no checkpoint was named by mistake; one that is damaged cannot be used.
+        wrong = error.condition in (
+            "NO_CHECKPOINT",
+            "NOT_A_CHECKPOINT",
+            "FOREIGN_CHECKPOINT",
+        )
+        complain(error)
+        raise typer.Exit(BAD_USAGE if wrong else code_of(error)) from None
     typer.echo(str(output))

@@ -1,19 +1,22 @@
-"""``slackwater run FILE``: a Python file that describes a query, or starts one itself."""
+"""``slackwater run FILE``: statements of SQL, or a Python file that describes a query or starts one itself."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import runpy
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from slackwater.engine.clock import monotonic
 from slackwater.errors import SlackwaterError
+from slackwater.surface.cli import sql_file
+from slackwater.surface.cli.codes import FAILED, INTERRUPTED, code_of
+from slackwater.surface.cli.signals import Asked, asked_to_end
 from slackwater.surface.cli.spark import quiet_session
-from slackwater.surface.cli.terminal import complain, plain_interrupt, say
+from slackwater.surface.cli.terminal import complain, say
+from slackwater.surface.cli.watching import end, watch
 
 EXPECTED = (
     "define query(spark), which returns a writer (result.writeStream...), a list of writers or a stream; "
@@ -25,74 +28,137 @@ class NotAQuery(SlackwaterError):
     """The file does not give what ``slackwater run`` needs: bad usage, not a failed query."""
 
 
-def run_file(path: Path, *, checkpoint: str | None, timeout: float | None) -> bool:
-    """Run the file's queries to their end, or for ``timeout`` seconds; False if one failed."""
+def run_file(
+    path: Path,
+    *,
+    checkpoint: str | None,
+    timeout: float | None,
+    variables: dict[str, str] | None = None,
+) -> int:
+    """Run the file's queries to their end, or for ``timeout`` seconds; the exit code."""
+    variables = variables or {}
+    if path.suffix == ".sql":
+        with asked_to_end() as asked:
+            return _run_sql(path, checkpoint, timeout, variables, asked)
     if path.suffix != ".py":
         raise NotAQuery(
-            "NOT_A_PYTHON_FILE",
-            f"'{path}' is not a Python file",
-            hint="give a .py file; " + EXPECTED,
+            "NOT_A_QUERY_FILE",
+            f"'{path}' is neither a .sql nor a .py file",
+            hint="give a .sql file with statements, or a .py file; " + EXPECTED,
             path=path,
         )
     path = path.absolute()
-    with noticed() as started:
+    with noticed() as started, asked_to_end() as asked:
         try:
-            with _importable(path.parent):
+            with importable(path.parent):
                 module = runpy.run_path(str(path), run_name=path.stem)
         except KeyboardInterrupt:
-            return _stop(started)
+            end(started)
+            return INTERRUPTED
         except (Exception, SystemExit) as error:
             if isinstance(error, SystemExit) and not error.code:
                 module = {}
             else:
-                _stop(started)
+                end(started)
                 complain(error, file=path)
-                return False
+                return FAILED if started else code_of(error)
         describe = module.get("query")
         if not callable(describe):
-            if not started:
-                raise NotAQuery(
-                    "NO_QUERY_IN_FILE",
-                    f"'{path.name}' neither defines query(spark) nor starts a query",
-                    hint=EXPECTED,
-                    path=path,
-                )
-            if checkpoint is not None:
-                _stop(started)
-                raise NotAQuery(
-                    "BAD_OPTION",
-                    f"--checkpoint goes with query(spark), but '{path.name}' starts its queries itself",
-                    hint="set checkpointLocation in the file, or define query(spark)",
-                )
-            with plain_interrupt():
-                return _wait(started, timeout)
-        return _run_described(describe, path, started, checkpoint, timeout)
+            _check_started(path, started, checkpoint, variables)
+            return 0 if watch(started, timeout, asked) else FAILED
+        arguments = arguments_of(describe, variables, path)
+        return _run_described(
+            lambda spark: start_described(describe(spark, **arguments), path.stem, checkpoint, started),
+            path, started, timeout, asked,
+        )  # fmt: skip
+
+
+def _run_sql(
+    path: Path,
+    checkpoint: str | None,
+    timeout: float | None,
+    variables: dict[str, str],
+    asked: Asked,
+) -> int:
+    conf = sql_file.settings_of(path, variables)
+
+    def begin(spark: Any) -> None:
+        script = sql_file.script_of(path, spark, variables)
+        for stream in script.explained:
+            stream.explain()
+        if script.outputs or not script.explained:
+            script.start(checkpointLocation=checkpoint, name=path.stem)
+
+    with noticed() as started:
+        return _run_described(begin, path, started, timeout, asked, conf)
 
 
 def _run_described(
-    describe: Callable[[Any], Any],
+    begin: Callable[[Any], None],
     path: Path,
     started: list[Any],
-    checkpoint: str | None,
     timeout: float | None,
-) -> bool:
-    log = Path(tempfile.gettempdir()) / f"slackwater-{path.stem}.log"
-    with quiet_session(path.stem, log) as spark, plain_interrupt():
-        try:
-            start_described(describe(spark), path.stem, checkpoint, started)
-        except NotAQuery:
-            _stop(started)
-            raise
-        except KeyboardInterrupt:
-            return _stop(started)
-        except Exception as error:
-            _stop(started)
-            complain(error, file=path)
-            return False
-        done = _wait(started, timeout)
-    if not done and log.exists():
-        say(f"Spark's own log: {log}")
-    return done
+    asked: Asked,
+    conf: dict[str, str] | None = None,
+) -> int:
+    log = sql_file.fresh_log(path.stem)
+    done = False
+    try:
+        with quiet_session(path.stem, log, conf) as spark:
+            try:
+                begin(spark)
+            except NotAQuery:
+                end(started)
+                raise
+            except KeyboardInterrupt:
+                end(started)
+                return INTERRUPTED
+            except Exception as error:
+                end(started)
+                complain(error, file=path)
+                return code_of(error)
+            done = watch(started, timeout, asked)
+        return 0 if done else FAILED
+    finally:
+        if done or not log.stat().st_size:
+            log.unlink(missing_ok=True)
+        else:
+            say(f"Spark's own log: {log}")
+
+
+def _check_started(
+    path: Path, started: list[Any], checkpoint: str | None, variables: dict[str, str]
+) -> None:
+    """A file without ``query`` must have started queries, and sets their options itself."""
+    if not started:
+        raise NotAQuery(
+            "NO_QUERY_IN_FILE",
+            f"'{path.name}' neither defines query(spark) nor starts a query",
+            hint=EXPECTED,
+            path=path,
+        )
+    for option, given in (("--checkpoint", checkpoint), ("--set", variables)):
+        if given:
+            end(started)
+            raise NotAQuery(
+                "BAD_OPTION",
+                f"{option} goes with query(spark), but '{path.name}' starts its queries itself",
+                hint="set it in the file, or define query(spark)",
+            )
+
+
+def arguments_of(describe: Any, variables: dict[str, str], path: Path) -> dict[str, str]:
+    """What ``--set`` gives to ``query(spark, name=...)``."""
+    parameters = inspect.signature(describe).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    odd = next((n for n in variables if n not in parameters and not open_ended), None)
+    if odd is not None:
+        raise NotAQuery(
+            "BAD_OPTION",
+            f"--set {odd}=...: query() in '{path.name}' has no parameter '{odd}'",
+            hint=f"define it as query(spark, {odd})",
+        )
+    return variables
 
 
 def start_described(given: Any, name: str, checkpoint: str | None, started: list[Any]) -> None:
@@ -140,7 +206,7 @@ def noticed() -> Iterator[list[Any]]:
 
 
 @contextlib.contextmanager
-def _importable(folder: Path) -> Iterator[None]:
+def importable(folder: Path) -> Iterator[None]:
     """Modules beside the file can be imported, as when Python runs it."""
     sys.path.insert(0, str(folder))
     try:
@@ -148,45 +214,3 @@ def _importable(folder: Path) -> Iterator[None]:
     finally:
         with contextlib.suppress(ValueError):
             sys.path.remove(str(folder))
-
-
-def _wait(started: list[Any], timeout: float | None) -> bool:
-    """Wait for all; the first error stops the others."""
-    until = None if timeout is None else monotonic() + timeout
-    for q in started:
-        outputs = ", ".join(s["name"] for s in _sinks(q))
-        say(f"running {q.name or q.id} (outputs: {outputs}); stop it with Ctrl-C")
-    try:
-        while any(q.isActive for q in started) and (until is None or monotonic() < until):
-            for q in started:
-                q.awaitTermination(0.1)
-        for q in started:
-            if not q.isActive:
-                q.awaitTermination()
-    except KeyboardInterrupt:
-        say("stopped")
-    except Exception as error:
-        _stop(started)
-        complain(error)
-        return False
-    return _stop(started)
-
-
-def _stop(started: list[Any]) -> bool:
-    for q in started:
-        if q.isActive:
-            q.stop()
-        record = q.lastProgress
-        if record is not None and q.exception() is None:
-            say(_sum(q.name or q.id, record))
-    return True
-
-
-def _sum(name: str, record: dict[str, Any]) -> str:
-    rows = sum(s["totalRows"] for s in record["streams"].values())
-    late = sum(n for s in record["streams"].values() for n in s["totalLate"].values())
-    return f"{name}: {rows:,} rows in, {late:,} late, last batch {record['batchId']}"
-
-
-def _sinks(query: Any) -> list[dict[str, Any]]:
-    return [s.describe() for s in query._loop.query.sinks.values()]

@@ -26,9 +26,10 @@ def complain(error: BaseException, *, file: Path | None = None) -> None:
     """Print an error: ours as message and hint, others with the lines of ``file`` that led to it."""
     console = Console(stderr=True)
     if isinstance(error, SlackwaterError):
-        console.print(Text(f"[{error.condition}] {error.message}", style="red"), soft_wrap=True)
-        if error.hint:
-            console.print(Text(f"  to fix: {error.hint}"), soft_wrap=True)
+        first, *rest = str(error).splitlines()
+        console.print(Text(first, style="red"), soft_wrap=True)
+        for line in rest:
+            console.print(Text(line), soft_wrap=True)
         return
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if file is not None and f.filename == str(file)]
@@ -62,7 +63,7 @@ def stderr_to(path: Path) -> Iterator[None]:
     """
     sys.stderr.flush()
     saved = os.dup(2)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.dup2(log, 2)
         yield

@@ -1,0 +1,1 @@
+"""SQL: texts that make the same trees as calls of the Python surface."""

@@ -1,0 +1,194 @@
+"""Random plain Spark SQL: over a stream, at its end, the rows that ``spark.sql`` gives over the same rows as tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import slackwater as sw
+from tests.examples import TIMES
+from tests.surface.helpers import canonical, run
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "k string, v int, d decimal(10,2), b boolean, xs array<int>, ts timestamp"
+LOCAL = "k string, v int, lt timestamp_ntz"
+UTC = dt.timezone.utc
+COUNT = 50
+"""Texts of a query; there is one for each of two zones."""
+SCALARS = (
+    "v + 1", "v % 3", "v DIV 2", "upper(k)", "concat(k, '-', v)", "CASE WHEN v > 3 THEN 'big' ELSE k END", "coalesce(k, 'none')",
+    "d * 2", "d + v", "substring(k, 1, 1)", "k LIKE 'a%'", "v BETWEEN 2 AND 5", "k IS DISTINCT FROM 'a'", "size(xs)", "xs[0]",
+    "transform(xs, x -> x + v)", "if(b, 1, 0)", "nvl(v, 0)", "'it''s'", "\"a\"\"b\"", "r'a\\n'", "1.5BD + v", "3L * v", "2e0",
+    "X'1F'", "DATE '2026-01-31'", "date_trunc('HOUR', ts)", "year(ts)", "unix_micros(ts)", "CAST(v AS STRING)",
+    "v::bigint", "nullif(v, 3)", "greatest(v, 2)", "abs(-v)", "k IN ('a', 'b')", "NOT b", "b AND v > 2", "try_cast(k AS INT)",
+    "locate('a', k)", "lpad(k, 3, '*')", "array_contains(xs, v)", "struct(k, v)", "map('k', v)", "hash(v)", "-v", "v & 3",
+    "EXTRACT(MINUTE FROM ts)", "ts + INTERVAL 1 HOUR", "date_add(CAST(ts AS DATE), 1)", "typeof(d)", "regexp_replace(k, 'a', 'z')",
+)  # fmt: skip
+AGGREGATES = (
+    "count(*)", "sum(v)", "max(v)", "min(d)", "avg(v)", "count(DISTINCT v)", "sum(d)", "max_by(k, v)", "bool_or(b)", "count_if(v > 2)",
+    "sum(v) FILTER (WHERE b)", "stddev_pop(v)", "median(v)", "any_value(1)", "sum(v) / count(*)", "max(v) - min(v)",
+)  # fmt: skip
+CONDITIONS = (
+    "v > 2",
+    "b",
+    "k = 'a' OR v < 3",
+    "xs IS NOT NULL AND size(xs) > 1",
+    "d BETWEEN 1 AND 50",
+    "NOT (k <=> 'b')",
+)
+
+
+def _scalars(dice: random.Random) -> str:
+    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.sample(SCALARS, 4)))
+    where = f" WHERE {dice.choice(CONDITIONS)}" if dice.random() < 0.6 else ""
+    if dice.random() < 0.3:
+        return f"SELECT c0, c1, t FROM (SELECT {items}, ts AS t FROM one{where}) q WHERE c0 IS NOT NULL OR true"
+    alias = dice.choice(["", " o", " AS o"])
+    first = "o.k" if alias else "one.k"
+    return f"SELECT {first}, {items}, ts FROM one{alias}{where}"
+
+
+def _span(dice: random.Random) -> tuple[str, str, str]:
+    size = dice.randrange(1, 50)
+    slide = dice.randrange(1, size + 1)
+    return f"'{size} seconds'", f"'{slide} seconds'", f"'{dice.randrange(0, slide)} seconds'"
+
+
+def _windows(dice: random.Random) -> str:
+    table, time = ("one", "ts") if dice.random() < 0.7 else ("two", "lt")
+    functions = [
+        a for a in AGGREGATES if table == "one" or not any(c in a for c in ("(d", "b)", "bool"))
+    ]
+    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.sample(functions, 3)))
+    size, slide, offset = _span(dice)
+    window = dice.choice(
+        [
+            f"window({time}, {size})",
+            f"window({time}, {size}, {slide})",
+            f"window({time}, {size}, {slide}, {offset})",
+        ]
+    )
+    having = dice.choice(["", "", " HAVING count(*) > 1", " HAVING max(v) > 2 AND count(*) < 9"])
+    where = dice.choice(["", " WHERE v > 1"])
+    key = dice.choice(["k", "upper(k)", "v % 2"])
+    alias = dice.choice(["g", "grp"])
+    group = dice.choice([key, alias, "1"])
+    return f"SELECT {key} AS {alias}, window.start AS s, window.end AS e, {items} FROM {table}{where} GROUP BY {group}, {window}{having}"
+
+
+def _joins(dice: random.Random) -> str:
+    how = dice.choice(
+        [
+            "JOIN",
+            "INNER JOIN",
+            "LEFT JOIN",
+            "RIGHT OUTER JOIN",
+            "FULL JOIN",
+            "LEFT SEMI JOIN",
+            "LEFT ANTI JOIN",
+        ]
+    )
+    before, after = dice.randrange(0, 20), dice.randrange(0, 20)
+    band = f"b.ts BETWEEN a.ts - INTERVAL {before} SECONDS AND a.ts + INTERVAL '{after}' SECOND"
+    if dice.random() < 0.4:
+        band = f"b.ts > a.ts - INTERVAL {before + 1} SECONDS AND b.ts < a.ts + INTERVAL {after + 1} SECONDS"
+    columns = (
+        "a.k, a.v AS x, a.ts"
+        if how.startswith(("LEFT S", "LEFT A"))
+        else "a.k AS ka, b.k AS kb, a.v + b.v AS s, a.ts AS ta, b.ts AS tb"
+    )
+    where = dice.choice(["", " WHERE a.v > 2"]) if how != "RIGHT OUTER JOIN" else ""
+    return f"SELECT {columns} FROM one a {how} three b ON a.k = b.k AND {band}{where}"
+
+
+def _unions(dice: random.Random) -> str:
+    return f"SELECT k, {dice.choice(['v', 'v + 1'])} AS v, ts FROM one UNION ALL SELECT upper(k), v, ts FROM three WHERE {dice.choice(CONDITIONS)}"
+
+
+def texts(seed: int, count: int) -> dict[str, str]:
+    dice = random.Random(seed)
+    kinds = [_scalars, _scalars, _windows, _windows, _joins, _joins, _unions]
+    return {f"t{i}": kinds[i % len(kinds)](dice) for i in range(count)}
+
+
+def _data(dice: random.Random) -> list[list[tuple[Any, ...]]]:
+    def row() -> tuple[Any, ...]:
+        second = dice.choice([0, -100]) + dice.randrange(0, 100_000) / 1000
+        from decimal import Decimal
+
+        return (
+            dice.choice(["a", "b", "c", None]), dice.randrange(8), Decimal(dice.randrange(10_000)) / 100, dice.random() < 0.5,
+            [dice.randrange(5) for _ in range(1 + dice.randrange(3))],
+            dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(seconds=second),
+        )  # fmt: skip
+
+    return [[row() for _ in range(12)] for _ in range(2)]
+
+
+def _local(batches: list[list[tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
+    return [[(r[0], r[1], r[5].replace(tzinfo=None)) for r in b] for b in batches]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_text_means_on_a_stream_what_it_means_on_tables(spark: Any, tmp_path: Path, zone: str):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for turn in range(TIMES):
+            _compare(spark, tmp_path / str(turn), 1000 * turn + len(zone))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def _compare(spark: Any, folder: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    one, three = _data(dice), _data(dice)
+    given = {
+        "one": (one, SCHEMA, "ts"),
+        "two": (_local(one), LOCAL, "lt"),
+        "three": (three, SCHEMA, "ts"),
+    }
+    streams = {}
+    for name, (batches, schema, time) in given.items():
+        streams[name] = sw.stream(
+            sw.replay(spark, batches, schema),
+            time=time,
+            name=name,
+            progress=sw.BoundedDelay("1 hour"),
+        )
+        rows = [r for b in batches for r in b]
+        spark.createDataFrame(rows, schema).createOrReplaceTempView(name)
+    every = texts(seed, COUNT)
+    made = {name: sw.sql(text, streams=streams) for name, text in every.items()}
+    done = run(made, folder)
+    compared = 0
+    for name, text in every.items():
+        frame = spark.sql(text)
+        assert [(f.name, f.dataType) for f in frame.schema.fields] == [
+            (f.name, f.dataType) for f in made[name].schema.fields
+        ], text
+        table = frame.toArrow().to_pylist()
+        compared += len(table)
+        columns = frame.columns
+        assert _rows(done.rows(name), columns) == _rows(table, columns), text
+    assert compared > 6 * COUNT
+
+
+def _rows(rows: list[dict[str, Any]], columns: list[str]) -> list[Any]:
+    plain = [{c: _plain(r[c]) for c in columns} for r in rows]
+    return canonical(plain, columns)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC)
+    if isinstance(value, list):
+        return tuple(_plain(v) for v in value)
+    if isinstance(value, dict):
+        return tuple(_plain(v) for v in value.values())
+    return value

@@ -1,0 +1,173 @@
+"""Contracts through the public surface: what is refused at the start, what only warns, and the command that checks a file."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import slackwater as sw
+from tests.surface.helpers import at, refused
+from tests.surface.test_cli import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+MAP = "map<string, struct<op: string, value: string>>"
+SCHEMA = f"k string, n int, ts timestamp, v double, done {MAP}"
+
+
+@pytest.fixture
+def df(spark: SparkSession, tmp_path: Path) -> Any:
+    rows = [[("a", 1, at(1), 1.0, None), ("b", 2, at(2), 1.0, None)], [("c", 3, at(90), 1.0, None)]]
+    return sw.replay(spark, rows, SCHEMA, directory=str(tmp_path / "in"))
+
+
+def declared(df: Any, *scheme: str, name: str = "orders") -> Any:
+    policy = sw.Punctuated("done", scheme=list(scheme) or None)
+    return sw.stream(df, time="ts", name=name, progress=policy)
+
+
+def quiet(stream: Any, name: str = "out") -> Any:
+    return stream.writeStream.format("noop").queryName(name).trigger(availableNow=True)
+
+
+def test_a_scheme_is_checked_where_the_stream_is_made(df: Any) -> None:
+    refused(
+        lambda: declared(df, "[[k:#, z:+]]"), "BAD_SCHEME", "'z' does not exist", "^", "k, n, ts"
+    )
+    refused(lambda: declared(df, "[[v:+]]"), "BAD_SCHEME", "double, which punctuation cannot test")
+    refused(lambda: sw.Punctuated("done", scheme=7), "BAD_SCHEME", "no list of templates")
+    refused(
+        lambda: sw.stream(df, time="ts", progress=sw.Punctuated("ts", scheme=["[[ts:+]]"])),
+        "BAD_SCHEME", "holds bounds on 'ts'", "leave scheme= out",
+    )  # fmt: skip
+    refused(
+        lambda: sw.stream(df, time="ts", progress=sw.Punctuated("done", scheme=[])),
+        "BAD_SCHEME", "promises nothing",
+    )  # fmt: skip
+
+
+@pytest.mark.spec("FC-F66")
+def test_an_unsafe_query_is_refused_and_leaves_nothing_behind(df: Any, tmp_path: Path) -> None:
+    s = declared(df, "[[k:#]]", "[[n:#, ts:+]]")
+    safe = s.groupBy("k").count()
+    unsafe = s.groupBy(sw.window("1 minute")).count()
+    assert safe.contracts().ok and not unsafe.contracts().ok
+    report = sw.check([quiet(safe, "a"), quiet(unsafe, "b")])
+    (problem,) = report.problems
+    assert (problem.input, problem.columns) == (0, ("ts",))
+    assert {(r.stream, r.template) for r in report.requirements} == {
+        ("orders", "[[k:#]]"),
+        ("orders", "[[ts:+]]"),
+    }
+    start = lambda: sw.start([quiet(unsafe)], checkpointLocation=str(tmp_path / "ck"))  # noqa: E731
+    refused(start, "UNBOUNDED_STATE", "windows on ts", "'orders'", '"[[ts:+]]"')
+    assert not (tmp_path / "ck").exists()
+    # Streams that end free all there is.
+    assert sw.check([quiet(unsafe)], options={"endOfStream": True}).ok
+    refused(lambda: sw.check([]), "NO_OUTPUT")
+    refused(lambda: quiet(safe).option("contracts", "perhaps").start(), "BAD_OPTION", '"warn"')
+
+
+def test_a_query_that_warns_runs_and_goes_on_from_its_checkpoint(df: Any, tmp_path: Path) -> None:
+    s = declared(df, "[[n:#]]")
+    writer = quiet(s.groupBy("k").count()).option("checkpointLocation", str(tmp_path / "ck"))
+    with pytest.warns(sw.ContractWarning, match="for ever.*[Pp]unctuat"):
+        q = writer.option("contracts", "warn").start()
+    q.awaitTermination()
+    (problem,) = q.contracts().problems
+    assert problem.columns == ("k",)
+    assert sum(p["numInputRows"] for p in q.recentProgress) == 3
+    # As a checkpoint that is older than the check: it goes on, and the scheme may be another.
+    other = declared(df, "[[ts:+]]").groupBy("k").count()
+    with pytest.warns(sw.ContractWarning):
+        quiet(other).option("checkpointLocation", str(tmp_path / "ck")).start().awaitTermination()
+
+
+def test_an_output_that_is_added_is_checked(df: Any, tmp_path: Path) -> None:
+    s = declared(df, "[[k:#, ts:+]]", "[[ts:+]]")
+    first = s.groupBy("k", sw.window("1 minute")).count()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sw.ContractWarning)
+        q = (
+            first.writeStream.format("noop").queryName("a")
+            .option("checkpointLocation", str(tmp_path / "ck")).start()
+        )  # fmt: skip
+    try:
+        assert q.contracts().ok and str(q.contracts()).endswith("verdict: safe")
+        refused(lambda: q.add(quiet(s.groupBy("n").count(), "b")), "UNBOUNDED_STATE", "groupBy(n)")
+        assert q.isActive
+        with pytest.warns(sw.ContractWarning, match="grows with the number of groups"):
+            q.add(quiet(s.groupBy("k", sw.landmark("1 minute", origin=at(0))).count(), "c"))
+        assert [w.kind for w in q.contracts().warnings] == ["groups"]
+    finally:
+        q.stop()
+
+
+def test_explain_shows_the_scheme_on_every_edge(
+    df: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    s = declared(df, "[[k:#, ts:+]]")
+    s.where("v > 0").groupBy("k", sw.window("1 minute")).count().explain()
+    shown = capsys.readouterr().out.partition("== Contracts ==")[2].strip().splitlines()
+    assert [line.strip() for line in shown] == [
+        "groupBy(k, window on ts)", "scheme: [[k:#, window:+]]; state: safe",
+        "filter", "scheme: [[k:#, ts:+]]",
+        "stream 'orders'", "scheme: [[k:#, ts:+]]",
+    ]  # fmt: skip
+
+
+FILE = """
+import slackwater as sw
+def made(spark):
+    rows = sw.readStream(spark).schema("{schema}").parquet("{folder}/in")
+    s = sw.stream(rows, time="ts", name="orders", progress=sw.Punctuated("done", scheme=["[[k:#]]"]))
+    return s.groupBy("{key}").count()
+"""
+
+
+def written(folder: Path, key: str, body: str) -> Path:
+    (folder / "in").mkdir(exist_ok=True)
+    file = folder / "q.py"
+    file.write_text(FILE.format(schema=SCHEMA, folder=folder, key=key) + body)
+    return file
+
+
+def test_a_file_is_checked_and_nothing_is_started(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = f"""
+q = (made(sw.session()).writeStream.queryName("totals").option("checkpointLocation", "{tmp_path}/ck")
+    .start("{tmp_path}/out"))
+q.processAllAvailable()
+assert q.lastProgress is None and not q.isActive and not q.awaitTermination()
+made(sw.session()).preview()
+"""
+    assert run("check", written(tmp_path, "k", starting)) == 0
+    shown = capsys.readouterr().out
+    assert (
+        shown.startswith("totals\n")
+        and shown.count("verdict: grows with the number of values") == 2
+    )
+    assert run("check", written(tmp_path, "n", starting), "--requirements") == 1
+    shown = capsys.readouterr().out
+    assert "verdict: unsafe" in shown and "stream 'orders': [[n:#]]" in shown
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "q.py"]
+    described = "\ndef query(spark):\n    return made(spark)\n"
+    assert run("check", written(tmp_path, "n", described), "--json") == 1
+    (query,) = json.loads(capsys.readouterr().out)["queries"]
+    assert not query["ok"] and query["problems"][0]["columns"] == ["n"]
+    assert {r["stream"] for r in query["requirements"]} == {"orders"}
+    # What comes after a start may miss its results; the verdict stands.
+    failing = starting + f"\nopen('{tmp_path}/out/missing')\n"
+    assert run("check", written(tmp_path, "k", failing)) == 0
+    assert "the verdict stands" in capsys.readouterr().err
+    assert run("check", written(tmp_path, "nothing", described)) == 2
+    assert "COLUMN_NOT_FOUND" in capsys.readouterr().err
+    assert not (tmp_path / "ck").exists()
