@@ -11,7 +11,6 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +49,16 @@ JAVA_CLASSES = (
 
 
 SESSIONS = 2
+
+LONGEST = (
+    "tests/faults/test_kills.py", "tests/test_transcripts_rows.py", "tests/kernels/test_translate_spark.py",
+    "tests/checkpoints/test_resume.py", "tests/surface/test_operators.py", "tests/surface/test_holistic_aggregates.py",
+    "tests/surface/test_against_spark.py", "tests/surface/test_local_job.py", "tests/surface/test_joins.py",
+    "tests/surface/test_cli_spark.py", "tests/surface/test_join_types.py", "tests/engine/test_quality_joins.py",
+    "tests/test_transcripts_local.py", "tests/faults/test_kills_local.py", "tests/engine/test_piles.py",
+    "tests/engine/test_damage.py", "tests/oracle/test_joint_windows.py", "tests/test_conformance.py",
+)  # fmt: skip
+"""Files that take the longest. They come first: one of them at the end would leave the other processes without work."""
 NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
 
 
@@ -57,20 +66,28 @@ NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a file in one process, and those that need Spark in two, each with a session of its own.
 
-    A third session would take half a minute of two cores until it is warm. Other tests fill the processes up.
+    A third session would take half a minute of two cores until it is warm. The two get the next file that needs Spark when
+    they are done with one, so that both end at about the same time; then they help with the other files.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    turn = cycle(range(SESSIONS))
-
     @cache
-    def group(file: str) -> str:
-        text = (config.rootpath / file).read_text(encoding="utf-8")
-        return f"Spark session {next(turn)}" if NEEDS_SPARK.search(text) else file
+    def needs_spark(file: str) -> bool:
+        return bool(NEEDS_SPARK.search((config.rootpath / file).read_text(encoding="utf-8")))
 
     class Grouped(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group(nodeid.partition("::")[0])
+            return nodeid.partition("::")[0]
+
+        def _assign_work_unit(self, node: Any) -> None:
+            has_session = node in self.nodes[:SESSIONS]
+            files = [f for f in self.workqueue if has_session or not needs_spark(f)]
+            if not files:
+                node.shutdown()
+                return
+            first = max(files, key=lambda f: (needs_spark(f), f in LONGEST))
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
 
     return Grouped(config, log)
 

@@ -6,13 +6,15 @@ Without a failure they run in `records` and in `engine/test_every_kind.py`. `tes
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.store import failpoints
-from slackwater.model.node import Join
+from slackwater.model.node import Aggregate, Join, Source
 from slackwater.semantics.bounds import topological
 from slackwater.testing.executors.local import START_POINTS, local_executor
 from slackwater.testing.executors.spark import CRASH_POINTS
@@ -20,7 +22,7 @@ from slackwater.testing.transcripts.query import STEPS
 from slackwater.testing.transcripts.script import load, run
 from slackwater.testing.transcripts.windows import FORMS
 from tests.conftest import check_progress
-from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, SPLITS, path_of
+from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, ROWS, SPLITS, path_of
 
 BOTH = (
     "custom_shifts", "join_memory", "join_pair_windows", "mini_by_tuple", "mini_landmark", "mini_rows",
@@ -96,6 +98,46 @@ def test_every_operator_and_type_of_window_has_a_transcript_that_spark_reads_by_
     seen = kinds(f.stem for f in FILES)
     assert own and own - seen == set()
     assert seen - kinds(SPLITS) == set()
+
+
+def asked_of_rows(stem: str) -> set[str]:
+    """What a transcript asks of Spark where it reads rows: operators, windows, aggregates, policies, verdicts, times."""
+    transcript = load(path_of(stem))
+    asked = kinds([stem])
+    for node in topological([o.node for o in transcript.outputs.values()]):
+        if isinstance(node, Join):
+            asked.add(f"{node.how} join" + (" in memory" if node.memory is not None else ""))
+        if isinstance(node, Aggregate):
+            asked |= {f"{p.function}()" for p in node.primitives} | set_fields(node.window)
+        if isinstance(node, Source):
+            asked |= {f"late: {node.late}", f"{len(node.times)} times"}
+            asked |= {name for name in ("partition", "order") if getattr(node, name)}
+            for time, policy in zip(node.times, node.policies, strict=True):
+                rows = [r for step in transcript.steps for r in step.rows.get(node.name, [])]
+                old = any((r.get(time.name) or 0) < 0 for r in rows)
+                asked |= {
+                    time.kind,
+                    *set_fields(policy),
+                    *([f"{time.kind} before 0"] if old else []),
+                }
+    asked |= {"zone"} & transcript.text.keys()
+    asked |= {"an error" for s in transcript.steps if s.expect_error}
+    return asked | {"a crash" for s in transcript.steps if s.crash}
+
+
+def set_fields(thing: Any) -> set[str]:
+    """The type of a policy or window, and its fields that have other than their usual values."""
+    name = type(thing).__name__
+    usual = {f.name: f.default for f in fields(thing) if f.default is not MISSING}
+    return {name, *(f"{name}.{n}" for n, v in usual.items() if getattr(thing, n) != v)}
+
+
+def test_whatever_a_transcript_asks_of_rows_is_asked_of_spark() -> None:
+    asked = {f.stem: asked_of_rows(f.stem) for f in FILES}
+    everything = set().union(*asked.values())
+    assert everything - set().union(*(asked[stem] for stem in ROWS)) == set()
+    for stem in ROWS:  # and none of them is there for nothing
+        assert everything - set().union(*(asked[s] for s in ROWS if s != stem)), stem
 
 
 def test_a_query_on_spark_fails_at_every_step() -> None:

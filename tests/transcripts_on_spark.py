@@ -1,8 +1,9 @@
 """The transcripts, and which of them run on Spark in which way.
 
-All run as rows. Whatever does not depend on Spark is proven by `test_transcripts_local.py`, on the same engine without
-Spark: splits, and a failure at every step. Spark's part in those is the same for every query, so that one transcript per
-operator and type of window is enough for splits, and one per step for failures.
+Whatever does not depend on Spark is proven by `test_transcripts_local.py`, on the same engine without Spark: rows, splits,
+and a failure at every step. Spark's part in those is the same for every query that asks the same of it. So one transcript
+per thing asked is enough for rows, one per operator and type of window for splits, and one per step for failures.
+`make faults` runs all of them as rows.
 
 Each way of running has a test file of its own, since a file is what the processes of a test run share out.
 """
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.yaml"))
 
+ROWS = (
+    "aggregates", "arrival_time", "before_the_epoch", "bounded_rows", "custom_shifts", "groupwise_window_types",
+    "holistic_sliding", "join_delayed", "join_outer_disorder", "join_pair_windows", "join_semi_anti", "join_tumbling",
+    "lag_limit", "late_drop", "late_raise", "local_times", "max_delay", "mini_by_tuple", "mini_rows", "negative_times",
+    "partitions_idle", "punctuated_partitions", "split_and_merge",
+)  # fmt: skip
+"""All that transcripts ask of rows; `test_transcripts_local.py` says what that is, and checks that nothing is missing."""
+
 SPLITS = (
     "aggregates", "custom_shifts", "dedup_within", "groupwise_windows", "join_memory", "join_outer_disorder",
     "join_pair_windows", "late_union", "mini_by_tuple", "mini_landmark", "mini_rows", "mini_session", "sort",
@@ -40,12 +49,15 @@ CRASHES = {
 """Where a query fails, and which transcript it runs."""
 
 
-def _param(path: Path) -> object:
+def _param(path: Path, *marks: pytest.MarkDecorator) -> object:
     ids = load(path).spec
-    return pytest.param(path, id=path.stem, marks=[pytest.mark.spec(*ids)] if ids else [])
+    return pytest.param(
+        path, id=path.stem, marks=[pytest.mark.spec(*ids), *marks] if ids else marks
+    )
 
 
 PARAMS = [_param(f) for f in FILES]
+ROW_PARAMS = [_param(f, *([] if f.stem in ROWS else [pytest.mark.faults])) for f in FILES]
 
 
 def path_of(stem: str) -> Path:

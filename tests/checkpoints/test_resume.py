@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checkpoints.kept import ARCHIVES, NEWER, USUAL, VERSIONS, Shape, kept
+from tests.checkpoints.kept import ARCHIVES, NEWER, ON_SPARK, USUAL, VERSIONS, Shape, kept
 from tests.faults.scenarios import scenarios
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CASES = [
-    pytest.param(v, slug, marks=[] if slug in USUAL.get(v, kept()) else [pytest.mark.faults])
+    pytest.param(v, slug, marks=[] if (v, slug) in ON_SPARK else [pytest.mark.faults])
     for v in VERSIONS
     for slug in kept()
 ]
+LOCAL = [(v, slug) for v in VERSIONS for slug in USUAL[v] if (v, slug) not in ON_SPARK]
 
 
 def test_every_query_has_a_checkpoint_in_each_version() -> None:
@@ -30,17 +32,24 @@ def test_every_query_has_a_checkpoint_in_each_version() -> None:
 
 
 def test_the_usual_ones_meet_every_shape_of_state() -> None:
-    assert set(USUAL) == set(VERSIONS[:-1])
-    newest = _shapes(VERSIONS[-1], kept())
-    for version, usual in USUAL.items():
-        older = _shapes(version, kept()) - newest
-        assert _shapes(version, usual) - newest == older
+    assert set(USUAL) == set(VERSIONS) == {version for version, _ in ON_SPARK}
+    assert all(slug in USUAL[version] for version, slug in ON_SPARK)
+    met: set[Shape] = set()
+    for version in reversed(VERSIONS):
+        usual, wanted = USUAL[version], _shapes(version, kept()) - met
+        assert _shapes(version, usual) - met == wanted
         for slug in usual:  # and none of them is there for nothing
-            assert _shapes(version, set(usual) - {slug}) - newest != older, slug
+            assert _shapes(version, set(usual) - {slug}) - met != wanted, slug
+        met |= wanted
 
 
 def _shapes(version: str, slugs: Iterable[str]) -> set[Shape]:
-    return {shape for slug in slugs for shape in kept()[slug].shapes(version)}
+    return {shape for slug in slugs for shape in _shapes_in(version, slug)}
+
+
+@cache
+def _shapes_in(version: str, slug: str) -> set[Shape]:
+    return kept()[slug].shapes(version)
 
 
 @pytest.mark.spark
@@ -51,4 +60,16 @@ def test_a_kept_checkpoint_resumes_and_gives_the_right_output(
     item = kept()[slug]
     with item.unpacked(version) as place:
         item.start(spark, place, groups=3)
+        assert item.scenario.compare(place / "state") == (0, 0)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("version", "slug"), LOCAL)
+def test_its_state_is_read_and_gives_the_right_output(
+    version: str, slug: str, spark: SparkSession
+) -> None:
+    """As above, except that no job of Spark runs."""
+    item = kept()[slug]
+    with item.unpacked(version) as place:
+        item.resume_locally(spark, place, groups=3)
         assert item.scenario.compare(place / "state") == (0, 0)

@@ -27,7 +27,7 @@ from tests.engine.on_disk import Place, no_spark, write_inputs
 
 __all__ = ["no_spark"]
 
-CASES = 300
+CASES = 150
 BATCHES, STOPPED = 8, 7
 POINTS = (
     "intent.after", "job.after", "manifest.after", "publish.begun", "publish.rename",
@@ -205,7 +205,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Base]]:
 
 
 @pytest.mark.usefixtures("no_spark")
-@pytest.mark.parametrize("count", [CASES, pytest.param(5 * CASES, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("count", [CASES, pytest.param(10 * CASES, marks=pytest.mark.faults)])
 def test_any_damaged_file_is_named_or_does_no_harm(
     made: list[Base], count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,8 @@ from slackwater.model.policy import BoundedDelay
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import Landmark, TimeWindow, Window
-from slackwater.semantics.state_bounds import check_bounded, freed_by
+from slackwater.semantics.state_bounds import freed_by
+from slackwater.surface.check import report
 
 TIME = TimeColumn("ts", "long", None)
 FIELDS = (Field("k", "bigint"), Field("ts", "bigint"), Field("v", "double"))
@@ -107,12 +108,12 @@ def manifest(**given: Any) -> Manifest:
 def test_state_that_no_bound_frees_is_refused(function: str, advice: str):
     grows = Primitive("_a0", function, (column("v", "double"),), "bigint")
     with pytest.raises(AnalysisError) as caught:
-        check_bounded(aggregate(Landmark(10, 0, "ts"), grows))
+        report([aggregate(Landmark(10, 0, "ts"), grows)]).raise_for_problems()
     assert caught.value.condition == "UNBOUNDED_STATE"
     assert "'ts'" in str(caught.value) and advice in str(caught.value.hint)
-    check_bounded(aggregate(TimeWindow(60, 10, 0, "ts"), grows))
+    assert report([aggregate(TimeWindow(60, 10, 0, "ts"), grows)]).ok
     fine = Primitive("_a0", "approx_count_distinct", (column("v", "double"),), "bigint", (0.05,))
-    check_bounded(aggregate(Landmark(10, 0, "ts"), fine))
+    assert report([aggregate(Landmark(10, 0, "ts"), fine)]).ok
 
 
 def test_explain_says_what_frees_the_state():

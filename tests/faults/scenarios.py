@@ -20,12 +20,17 @@ import pyarrow.parquet as pq
 
 import slackwater as sw
 from slackwater.engine.driver.handle import StreamingQuery
+from slackwater.engine.store import spark_log
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.node import Source
+from slackwater.model.schema import Field
+from slackwater.sinks.base import Sink
+from slackwater.sinks.files import ParquetSink
 from slackwater.sources.replay import replay, write_batch
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.executors.observing import array, plain
 from slackwater.testing.executors.spark import _Surface
+from slackwater.testing.local.host import LocalHost
 from slackwater.testing.transcripts.script import Transcript, _projected, oracle, parse
 
 if TYPE_CHECKING:
@@ -96,20 +101,12 @@ class Scenario:
         change: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> StreamingQuery:
         """The query on the checkpoint and sinks below ``state``; ``change`` alters its pipelines."""
-        sources = self.transcript.sources
-        frames = {
-            n: self._frame(spark, s, inputs) for n, s in sources.items() if n not in self.over
-        }
-        streams = {n: self._stream(frames[self.over.get(n, n)], s) for n, s in sources.items()}
-        pipelines = change(dict(self.text["query"]))
-        surface = _Surface(streams, pipelines)
         writers = [
-            surface.named(n)
-            .writeStream.queryName(n)
+            stream.writeStream.queryName(n)
             .format(self.format)
             .option("path", str(state / "sink" / n))
             .clock(self._clock())
-            for n in pipelines
+            for n, stream in self.streams(spark, inputs, change).items()
         ]
         return sw.start(
             writers,
@@ -122,6 +119,42 @@ class Scenario:
                 **(options or {}),
             },
         )
+
+    def streams(
+        self,
+        spark: SparkSession,
+        inputs: Path,
+        change: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> dict[str, Any]:
+        """What the query puts out, by name."""
+        sources = self.transcript.sources
+        frames = {
+            n: self._frame(spark, s, inputs) for n, s in sources.items() if n not in self.over
+        }
+        streams = {n: self._stream(frames[self.over.get(n, n)], s) for n, s in sources.items()}
+        pipelines = change(dict(self.text["query"]))
+        surface = _Surface(streams, pipelines)
+        return {n: surface.named(n) for n in pipelines}
+
+    def resume_locally(
+        self,
+        spark: SparkSession,
+        inputs: Path,
+        state: Path,
+        *,
+        groups: int,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """As `start`, to the end, and without a job of Spark. The sinks write Parquet."""
+        from tests.surface.local import run_locally
+
+        def sink(name: str, fields: tuple[Field, ...]) -> Sink:
+            return ParquetSink(name, fields, str(state / "sink" / name))
+
+        run_locally(
+            self.streams(spark, inputs), state, clock=self._clock(), sink=sink, host=_Logged(),
+            options={"partitionGroups": groups, "compactRuns": self.runs, **(options or {})},
+        )  # fmt: skip
 
     def _frame(self, spark: SparkSession, source: Source, inputs: Path) -> Any:
         return replay(
@@ -168,6 +201,14 @@ class Scenario:
         lost = sum(sum((w - found[n]).values()) for n, w in self.expected.items())
         twice = sum(sum((found[n] - w).values()) for n, w in self.expected.items())
         return lost, twice
+
+
+class _Logged(LocalHost):
+    """Goes on where Spark stopped: batches that are in Spark's log have the offsets of the log."""
+
+    def offsets(self, location: Path, batch: int) -> list[Any] | None:
+        logged = spark_log.offsets(location, batch)
+        return super().offsets(location, batch) if logged is None else logged
 
 
 def _ddl(source: Source) -> str:

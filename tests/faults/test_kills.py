@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SCENARIO = scenarios()["sliding"]
-POINTS = ("intent.after", "task.run.after", "manifest.after", "publish.rename", "published.after")
+POINTS = ("task.run.after", "manifest.after", "publish.rename")
 Killed = tuple[Path, Path, Ended]
 
 
