@@ -63,11 +63,7 @@ class Scenario:
     @cached_property
     def expected(self) -> dict[str, Counter[Any]]:
         """All rows of each output, over all batches, as the oracle has them."""
-        total: dict[str, Counter[Any]] = {n: Counter() for n in self.transcript.outputs}
-        for seen in oracle(self.transcript):
-            for name, output in self.transcript.outputs.items():
-                total[name].update(_projected(r, output.columns) for r in seen.outputs[name])
-        return total
+        return _totals(self.transcript)
 
     def write_inputs(self, spark: SparkSession, folder: Path) -> None:
         """One file per stream and batch; a stream that is silent in a batch has no file then."""
@@ -195,12 +191,24 @@ class Scenario:
             return [json.loads(line) for p in files for line in p.read_text().splitlines()]
         return [plain(r) for r in pq.read_table(folder).to_pylist()]
 
-    def compare(self, state: Path) -> tuple[int, int]:
-        """How many rows are missing, and how many are there that should not be."""
-        found = self.found(state)
-        lost = sum(sum((w - found[n]).values()) for n, w in self.expected.items())
-        twice = sum(sum((found[n] - w).values()) for n, w in self.expected.items())
+    def compare(self, state: Path, batches: Transcript | None = None) -> tuple[int, int]:
+        """How many rows are missing, and how many are there that should not be.
+
+        ``batches``: what Spark made of the files, if not one batch of each (`tests.faults.taken`).
+        """
+        shown = self.found(state)
+        expected = self.expected if batches is None else _totals(batches)
+        lost = sum(sum((w - shown[n]).values()) for n, w in expected.items())
+        twice = sum(sum((shown[n] - w).values()) for n, w in expected.items())
         return lost, twice
+
+
+def _totals(transcript: Transcript) -> dict[str, Counter[Any]]:
+    total: dict[str, Counter[Any]] = {n: Counter() for n in transcript.outputs}
+    for seen in oracle(transcript):
+        for name, output in transcript.outputs.items():
+            total[name].update(_projected(r, output.columns) for r in seen.outputs[name])
+    return total
 
 
 class _Logged(LocalHost):

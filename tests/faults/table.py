@@ -24,7 +24,8 @@ HEAD = """# Faults
 `make faults` writes this page. Each line is a query that was killed with SIGKILL (driver and JVM at once) at a
 named step or at random moments, started again on the same checkpoint with another number of partition groups, and
 run to its end. *Lost* and *twice* count result rows, over all outputs, against a brute-force computation over
-the same input; a verdict is `ok` only if the kill happened and both are 0. The steps are described in
+the same input; a verdict is `ok` only if the kill happened and both are 0. A kill at a random moment may come while Spark
+notes a batch; then the next start takes two files in one batch, and the computation has the batches of Spark's logs. The steps are described in
 `src/slackwater/engine/store/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
 worker was killed and Spark tried its task again. `make test` kills the first scenario at every step, too, and
 `make faults-night` kills at random: [A night of faults](faults-night.md).

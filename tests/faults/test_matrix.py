@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.failpoints import POINTS
@@ -27,6 +28,7 @@ from tests.faults.killing import (
 )
 from tests.faults.scenarios import BATCHES, Scenario, scenarios
 from tests.faults.table import LOST_COMMIT, RANDOM, Table
+from tests.faults.taken import batches, taken
 from tests.faults.test_damage import failing
 
 if TYPE_CHECKING:
@@ -130,8 +132,8 @@ def test_killed_again_and_again_at_random_moments(
                 break
             assert ended.code == -signal.SIGKILL, ended.text
         finish(scenario, spark, inputs(name), state, groups=3)
-        found = scenario.compare(state)
-        lost, twice = lost + found[0], twice + found[1]
+        wrong = scenario.compare(state, taken(scenario, state))
+        lost, twice = lost + wrong[0], twice + wrong[1]
     line = table.add(name, RANDOM, kills, lost, twice)
     assert line.verdict == "ok" and kills == KILLS, text
 
@@ -207,3 +209,30 @@ def test_a_silent_source_does_not_hold_up_the_others(
     assert sum(shown.values()) > sum(len(w.outputs["both"]) for w in wanted[:3])
     finish(scenario, spark, inputs(scenario.name), tmp_path, groups=3)
     assert scenario.compare(tmp_path) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("noted", "second"),
+    [(("s",), {"s": [1, 2], "t": [1]}), (("s", "t"), {"s": [1, 2], "t": [1, 2]})],
+)
+def test_killed_while_spark_notes_a_batch(
+    noted: tuple[str, ...],
+    second: dict[str, list[int]],
+    inputs: Callable[[str], Path],
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    """The files of some sources are noted, the batch is not: the next start takes two files of these in one batch."""
+    scenario = scenarios()["a silent source"]
+    with failing("intent.before=raise@2"), pytest.raises(failpoints.InjectedFailure):
+        finish(scenario, spark, inputs(scenario.name), tmp_path, groups=2)
+    logs = tmp_path / "checkpoint"
+    gone = ["offsets/1", *(f"sources/{i}/1" for i, n in enumerate(("s", "t")) if n not in noted)]
+    for path in map(logs.joinpath, gone):
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    finish(scenario, spark, inputs(scenario.name), tmp_path, groups=3)
+    assert list(batches(logs))[:2] == [{"s": [0], "t": [0]}, second]
+    assert scenario.compare(tmp_path, taken(scenario, tmp_path)) == (0, 0)
+    lost, others = scenario.compare(tmp_path)
+    assert lost == others > 0, "windows count rows that would have been late in batches of one file"
