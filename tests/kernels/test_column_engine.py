@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.kernels import column_engine
-from slackwater.kernels.column_engine import connect, sql_to_arrow
+from slackwater.kernels.column_engine import connect, single_value, sql_to_arrow
 from slackwater.model.duck_sql import literal, quote
 
 
@@ -53,6 +53,16 @@ def test_each_thread_and_each_forked_process_has_its_own():
             os._exit(0)
     os.waitpid(pid, 0)
     assert os.read(read, 1) == b"y"
+
+
+def test_a_single_value_leaves_the_connection_free():
+    """The engine refuses other work on a connection until an answer was read to its end."""
+    con = connect()
+    assert single_value(con, "SELECT 6 * 7") == 42
+    assert sql_to_arrow(con, "SELECT v FROM t", {"t": pa.table({"v": [1]})}).num_rows == 1
+    with pytest.raises(ValueError):
+        single_value(con, "SELECT * FROM range(2)")
+    assert sql_to_arrow(con, "SELECT v FROM t", {"t": pa.table({"v": [1]})}).num_rows == 1
 
 
 def test_tables_are_forgotten_even_after_an_error():
@@ -142,3 +152,8 @@ def test_no_other_module_imports_duckdb():
         )
     ]
     assert users == ["column_engine.py"]
+
+
+def test_no_module_leaves_an_answer_unread():
+    package = Path(column_engine.__file__).parents[1]
+    assert [p.name for p in package.rglob("*.py") if ".fetchone(" in p.read_text()] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from slackwater.kernels.column_engine import single_value
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.types import fields_of_struct
 
@@ -26,9 +27,7 @@ def kind(sql: str) -> str:
 def value(sql: str, *, ansi: bool = True) -> object:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        row = connection.execute(f"SELECT {duck(sql, ansi=ansi)}").fetchone()
-    assert row is not None
-    return row[0]
+        return single_value(connection, f"SELECT {duck(sql, ansi=ansi)}")
 
 
 def test_names_are_quoted() -> None:

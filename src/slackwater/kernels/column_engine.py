@@ -132,6 +132,15 @@ def is_engine_error(error: BaseException) -> bool:
     return isinstance(error, duckdb.Error) and not isinstance(error, duckdb.OutOfMemoryException)
 
 
+def single_value(con: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    """The value of a SELECT of one row with one column.
+
+    ``fetchone`` would not do: an answer that is not read to its end keeps the connection from other work.
+    """
+    ((value,),) = con.execute(sql).fetchall()
+    return value
+
+
 def sql_to_arrow(
     con: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, pa.Table]
 ) -> pa.Table:
@@ -186,7 +195,7 @@ def _spilling(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-        (folder,) = con.execute("SELECT current_setting('temp_directory')").fetchall()[0]
+        folder = single_value(con, "SELECT current_setting('temp_directory')")
         full = spill_error(str(error), folder)
         if full is None:
             raise

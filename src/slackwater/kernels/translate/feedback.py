@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from sqlglot import exp
 
 from slackwater.errors import AnalysisError
-from slackwater.kernels.column_engine import connect, is_engine_error
+from slackwater.kernels.column_engine import connect, is_engine_error, single_value
 from slackwater.kernels.translate.generator import type_of, typed
 from slackwater.kernels.translate.parse import parse, strip
 from slackwater.kernels.translate.typed import Context
@@ -198,8 +198,7 @@ class _Reader:
         elif made.type == "date":
             sql = f"({sql} - DATE '1970-01-01')"
         try:
-            # All of it: an answer that is not read to its end keeps the connection from other work.
-            ((value,),) = connect().execute(f"SELECT {sql}").fetchall()
+            value = single_value(connect(), f"SELECT {sql}")
         except Exception as error:
             if not is_engine_error(error):
                 raise
