@@ -10,7 +10,7 @@ At most the policy's memory is held, and a constant: the indexes of a few chunks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,17 +19,18 @@ import pyarrow.compute as pc
 from slackwater.kernels.joins.bounded.blocks import BlockStore, RunFile
 from slackwater.kernels.joins.bounded.chunks import Chunks, cut, plain
 from slackwater.kernels.joins.bounded.group import DebtGroup
+from slackwater.kernels.joins.bounded.leaving import Leaving
 from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.kernels.joins.bounded.marks import Marks
 from slackwater.kernels.joins.bounded.merge import merge_runs
 from slackwater.kernels.joins.bounded.probe import (
     Joiner,
     Loaded,
-    ints,
     no_key,
     present_in,
     with_codes,
 )
+from slackwater.kernels.joins.bounded.reading import Reading, clusters
 from slackwater.kernels.joins.bounded.residence import Residence
 from slackwater.kernels.joins.bounded.results import Emit, Results
 from slackwater.kernels.joins.bounded.stats import Stats, sum_up
@@ -138,8 +139,7 @@ class _Work:
         self.stats = Stats()
         self.delays: Counter[int] = Counter()
         self.before = replace(store.counts)
-        self.pass_bytes = 0
-        self.limited = False
+        self.reading = Reading(self.house, None if batch.final else policy.read_limit)
 
     # --- the batch ---------------------------------------------------------------------------------
 
@@ -163,11 +163,19 @@ class _Work:
         files = self.store.finish()
         self.stats.promoted, self.stats.evicted = self.house.promoted, self.house.evicted
         self.stats.results, self.stats.delayed_results = self.results.rows, self.results.delayed
-        at_once = self.results.rows - self.results.delayed - self.results.alone
-        self.delays[0] += at_once
+        self.delays[0] += self.results.rows - self.results.delayed - self.results.alone
         self.stats.delays = [[delay, count] for delay, count in self.delays.items() if count]
         sum_up(self.stats, self.ledger, self.store.counts, self.before, self.batch.now)
         return Done(self.ledger, held, files, self.stats)
+
+    def _move_bounds(self) -> tuple[int, ...]:
+        """Let unmatched rows leave, drop what is dead, write what is new. Returns the bounds as held."""
+        held = self.rules.held(self.batch.new, self.ledger.debts)
+        leaving = Leaving(self.house, self.joiner, self.marks, self.results)
+        for side in (0, 1):
+            leaving.leave(side, self.rules.dead_below(self.spec.within, side, held))
+        self.stats.expired_blocks += leaving.expired
+        return held
 
     def _take_in(self, inputs: Sequence[Iterable[pa.Table]]) -> int:
         queues = [Chunks(tables, self.areas.chunk) for tables in inputs]
@@ -251,7 +259,7 @@ class _Work:
 
     def _reason(self, side: int, arrived: int | None) -> Reason | None:
         """Why a pass should run now; ``arrived`` is None while rows are still coming in."""
-        if self.limited:
+        if self.reading.limited:
             return None
         return pass_reason(
             self.policy,
@@ -290,7 +298,9 @@ class _Work:
         spans = [(d, self._reach(side, d)) for d in debts]
         tasks = [(b, who) for b in ledger.blocks[other] if any(who := self._who(spans, b))]
         others, needed = [b for b, _ in tasks], self._by_block(debts, by_block, tasks)
-        count = self._meet(group, others, self._reader(other), self.results.add_delayed, needed)
+        count = self._meet(
+            group, others, self.reading.blocks_of(other), self.results.add_delayed, needed
+        )
         # Only now, when all have met it: a block must not become resident in the midst of a pass.
         for block in others[:count]:
             if stage and block.place == "disk":
@@ -322,7 +332,7 @@ class _Work:
         ``needed[j][i]`` says whether block i of the group takes part in meeting block j.
         """
         count = 0
-        for cluster in self._clusters(others):
+        for cluster in clusters(others, self.areas.cluster):
             rows = load(cluster)
             flags = [None] * len(rows) if needed is None else needed[count : count + len(rows)]
             group.look_up(cluster, rows, flags)
@@ -356,8 +366,7 @@ class _Work:
         group.finish()
         for debt, count in zip(debts, group.made.tolist()):
             if count:
-                waited = self.batch.now - debt.since
-                self.delays[waited] += count
+                self.delays[self.batch.now - debt.since] += count
 
     def _who(self, debts: Sequence[tuple[Debt, tuple[int, int]]], other: Block) -> tuple[bool, ...]:
         """Which of the debts, given with their reach, are owed to a block of the other side."""
@@ -377,43 +386,9 @@ class _Work:
                 known[who] = [takes_part[id(d)] for d in by_block]
         return [known[who] for _, who in tasks]
 
-    def _clusters(self, blocks: Sequence[Block]) -> Iterator[list[Block]]:
-        """Blocks in their order, as many at a time as there is room for."""
-        cluster: list[Block] = []
-        for block in blocks:
-            if cluster and sum(b.bytes for b in cluster) + block.bytes > self.areas.cluster:
-                yield cluster
-                cluster = []
-            cluster.append(block)
-        if cluster:
-            yield cluster
-
     def _residents(self, side: int) -> Callable[[Sequence[Block]], list[Loaded]]:
         """Gives the rows of blocks, which stay in memory if they are resident."""
         return lambda blocks: [self.house.load(side, b) for b in blocks]
-
-    def _reader(self, side: int) -> Callable[[Sequence[Block]], list[Loaded]]:
-        """Gives the rows of the first of some blocks that the limit on reading allows."""
-
-        def read(blocks: Sequence[Block]) -> list[Loaded]:
-            loaded = []
-            for block in blocks:
-                if not self._may_read(side, block):
-                    self.limited = True
-                    break
-                before = self.store.counts.read_bytes
-                loaded.append(self.house.load(side, block, keep=False))
-                self.pass_bytes += self.store.counts.read_bytes - before
-            return loaded
-
-        return read
-
-    def _may_read(self, side: int, block: Block) -> bool:
-        limit = self.policy.read_limit
-        if limit is None or self.batch.final or block.number in self.house.memory[side]:
-            return True
-        # One block a batch is always allowed: a backlog must shrink when nothing arrives.
-        return self.pass_bytes == 0 or self.pass_bytes + block.length <= limit
 
     def _count_paid(self, side: int, mine: Sequence[tuple[Block, Debt]]) -> None:
         """Count the rows, and those that would be gone by now had they not been in debt."""
@@ -422,59 +397,3 @@ class _Work:
             self.stats.paid_rows += block.rows
             if block.high < dead:
                 self.stats.overdue_rows += block.rows
-
-    # --- bounds ------------------------------------------------------------------------------------
-
-    def _move_bounds(self) -> tuple[int, ...]:
-        """Let unmatched rows leave, drop what is dead, write what is new. Returns the bounds as held."""
-        held = self.rules.held(self.batch.new, self.ledger.debts)
-        for side in (0, 1):
-            dead = self.rules.dead_below(self.spec.within, side, held)
-            kept = []
-            for block in self.ledger.blocks[side]:
-                if block.low < dead and not self.ledger.owing(side, block.number):
-                    self._release(side, block, dead)
-                    if block.high < dead:
-                        self._expire(side, block)
-                        continue
-                    if not block.run:
-                        self._shrink(side, block, dead)
-                self.house.write(side, block)
-                kept.append(block)
-            self.ledger.blocks[side] = kept
-        return held
-
-    def _release(self, side: int, block: Block, dead: int) -> None:
-        """Unmatched rows for which no partner can come leave."""
-        marks = self.marks[side]
-        if marks is None or dead <= block.closed or block.high < block.closed:
-            return
-        loaded = self.house.load(side, block)
-        times = ints(loaded.table, TIME)
-        matched = marks.of(block)
-        if loaded.places is not None:
-            matched = matched[loaded.places]
-        alone = (times >= block.closed) & (times < dead) & ~matched
-        if alone.any():
-            self.results.add_alone(self.joiner.padded(side, loaded.table.filter(pa.array(alone))))
-        block.closed = dead
-
-    def _expire(self, side: int, block: Block) -> None:
-        self.stats.expired_blocks += 1
-        self.house.drop(side, block)
-        marks = self.marks[side]
-        if marks is not None:
-            marks.forget(block)
-
-    def _shrink(self, side: int, block: Block, dead: int) -> None:
-        """Leave out of a block in memory what is dead already: such rows are never stored."""
-        table = self.house.load(side, block).table
-        times = ints(table, TIME)
-        alive = times >= dead
-        marks = self.marks[side]
-        if marks is not None:
-            marks.keep(block, alive)
-        table = table.filter(pa.array(alive))
-        self.house.memory[side][block.number] = Loaded(table)
-        block.rows, block.bytes, block.low = table.num_rows, table.nbytes, int(times[alive].min())
-        block.present = present_in(table)
