@@ -261,7 +261,8 @@ def section(measured: dict[str, Any]) -> str:
             "a batch. `wide`: 50 columns of which 3 are read, at each overlap of the tables above; batches 2 to 4 of a new "
             f"process. Measured on {measured['date']}: {measured['machine']['cores']} cores, heap "
             f"{measured['settings']['heap']}. `cores of others` is how many cores other processes used in the "
-            "worst of the runs: figures of a machine that was not quiet say little.",
+            "worst of the runs: figures of a machine that was not quiet say little. A commit that git does not know did not land "
+            "under its name: [where it is](commits.md).",
             markdown(*table(measured["cases"])),
             "What warms up: Python workers import in the first batch, and Spark compiles generated code in the first two, not "
             "again. From then on it is the JVM's own compiler, which takes a part of the cores from the tasks for two dozen batches, "

@@ -290,7 +290,7 @@ HEAD = """# Quality targets, measured
 
 Written by `make bench-quality`; do not edit. See [a promised accuracy](quality.md) and [joins with a promised recall](quality-joins.md) for what is measured.
 Seed {seed}, on which nothing was tuned: constants were chosen on others. {date}, {cores} cores, {memory} GB, Python {python}, {minutes} minutes on one core.
-Commits: {commits}.
+Commits: {commits}. A commit that git does not know did not land under its name: [where it is](commits.md).
 
 Everything but the last parts runs without Spark, row by row in order of arrival (`strict=True` for aggregates), and latency is in *stream time*: the newest time
 (for joins: the clock of arrivals) when a result leaves, less the result's own time. So figures depend on no machine."""

@@ -114,3 +114,31 @@ def test_quality_has_the_cost_of_the_results() -> None:
     more = [f"{b / a - 1:.0%}" for a, b in zip(plain["rounds"], target["rounds"], strict=True)]
     said = " and ".join([", ".join(more[:-1]), more[-1]]).replace("%", " %")
     assert f"took {said} more time" in words("quality.md")
+
+
+def test_a_commit_that_is_not_in_the_history_is_looked_up_in_a_page() -> None:
+    """Results keep the name of the tree that was measured, also where it landed under another one."""
+    pages = [
+        DOCS / f"{n}.md"
+        for n in ("benchmarks", "faults", "faults-night", "joins-memory", "quality-experiments")
+    ]
+    texts = [p.read_text(encoding="utf-8") for p in (*pages, *record.RESULTS.glob("*.json"))]
+    listed = (DOCS / "commits.md").read_text(encoding="utf-8")
+    named = {
+        n
+        for t in texts
+        for n in re.findall(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7,12}\b", t)
+    }
+    asked = "\n".join(sorted(named))
+    done = subprocess.run(
+        ["git", "cat-file", "--batch-check=%(objectname)"], input=asked, cwd=record.ROOT, capture_output=True, text=True
+    )  # fmt: skip
+    if done.returncode or is_shallow():
+        pytest.skip("no git with the whole history")
+    unknown = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" missing")}
+    assert {n for n in unknown if n not in listed} == set()
+
+
+def is_shallow() -> bool:
+    asked = ["git", "rev-parse", "--is-shallow-repository"]
+    return subprocess.run(asked, cwd=record.ROOT, capture_output=True, text=True).stdout.strip() != "false"  # fmt: skip

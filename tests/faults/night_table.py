@@ -35,7 +35,7 @@ Who is killed:
 
 `make faults-night SEED=17 N=1` repeats the case of a seed. `make faults-night N=1000` runs those seeds that have no line, a
 failed one, or one whose commit has another `engine` or other `sinks`; with `MINUTES=8` it begins nothing after eight
-minutes, and the next call goes on.
+minutes, and the next call goes on. A commit that git does not know did not land under its name: [where it is](commits.md).
 """
 COLUMNS = "| seed | scenario | killed | at | kills | lost | twice | verdict | commit |"
 NUMBERS = "| --: | --- | --- | --- | --: | --: | --: | --- | --- |"

@@ -30,7 +30,7 @@ notes a batch; then the next start takes two files in one batch, and the computa
 worker was killed and Spark tried its task again. `make test` kills the first scenario at every step, too, and
 `make faults-night` kills at random: [A night of faults](faults-night.md).
 
-Each line names the commit it was run at (none: it is older than this rule). `make faults` runs those cases again that have no
+Each line names the commit it was run at (none: it is older than this rule). A commit that git does not know did not land under its name: [where it is](commits.md). `make faults` runs those cases again that have no
 line, a failed one, or one whose commit has another `engine` or other `sinks`; `make faults FAULTS="-k tumbling"` runs what it
 names, whatever their lines say, and with `STALE=1` only those of them that `make faults` would run.
 """
