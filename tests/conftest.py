@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tests.examples  # noqa: F401 (how many random examples there are)
+from slackwater.surface.session import DAEMON
 from tests.class_archive import java_options
 from tests.marked import pytest_configure  # noqa: F401 (a hook)
 
@@ -51,14 +52,17 @@ JAVA_CLASSES = (
 SESSIONS = 2
 
 LONGEST = (
-    "tests/faults/test_kills.py", "tests/test_transcripts_rows.py", "tests/kernels/test_translate_spark.py",
-    "tests/checkpoints/test_resume.py", "tests/surface/test_operators.py", "tests/surface/test_holistic_aggregates.py",
-    "tests/surface/test_against_spark.py", "tests/surface/test_local_job.py", "tests/surface/test_joins.py",
-    "tests/surface/test_cli_spark.py", "tests/surface/test_join_types.py", "tests/engine/test_quality_joins.py",
-    "tests/test_transcripts_local.py", "tests/faults/test_kills_local.py", "tests/engine/test_piles.py",
-    "tests/engine/test_damage.py", "tests/oracle/test_joint_windows.py", "tests/test_conformance.py",
+    "tests/surface/sql/test_against_spark.py", "tests/faults/test_kills.py", "tests/surface/test_cli_spark.py",
+    "tests/surface/test_against_spark.py", "tests/test_transcripts_rows.py", "tests/surface/test_joins.py",
+    "tests/surface/test_operators.py", "tests/surface/test_holistic_aggregates.py", "tests/faults/test_damage.py",
+    "tests/surface/sql/test_commands.py", "tests/surface/test_local_job.py", "tests/surface/test_join_types.py",
+    "tests/test_transcripts_splits.py", "tests/checkpoints/test_resume.py", "tests/toy/test_toy.py",
+    "tests/test_transcripts_crash.py", "tests/kernels/test_translate_spark.py", "tests/engine/test_damage.py",
+    "tests/engine/test_piles.py", "tests/engine/test_quality_joins.py", "tests/oracle/test_joint_windows.py",
+    "tests/oracle/test_kernels_against_oracle.py", "tests/test_transcripts_local.py", "tests/faults/test_kills_local.py",
+    "tests/test_conformance.py",
 )  # fmt: skip
-"""Files that take the longest. They come first: one of them at the end would leave the other processes without work."""
+"""Files that take the longest, the longest first. One of them at the end would leave the other processes without work."""
 NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
 
 
@@ -75,6 +79,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     def needs_spark(file: str) -> bool:
         return bool(NEEDS_SPARK.search((config.rootpath / file).read_text(encoding="utf-8")))
 
+    def length(file: str) -> int:
+        return len(LONGEST) - LONGEST.index(file) if file in LONGEST else 0
+
     class Grouped(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return nodeid.partition("::")[0]
@@ -85,7 +92,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             if not files:
                 node.shutdown()
                 return
-            first = max(files, key=lambda f: (needs_spark(f), f in LONGEST))
+            first = max(files, key=lambda f: (needs_spark(f), length(f)))
             self.workqueue.move_to_end(first, last=False)
             super()._assign_work_unit(node)
 
@@ -109,8 +116,9 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.ui.explainMode", "simple")  # nobody looks at the plans
-        # As `sw.session` has it.
+        # As `sw.session` has them.
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.python.daemon.module", DAEMON)
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )

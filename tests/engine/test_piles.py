@@ -166,8 +166,8 @@ def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_running_query_leaves_no_more_after_60_batches(engine: Make, name: str) -> None:
-    run(engine(), name, 60, TWINS)
+def test_a_running_query_leaves_no_more_after_40_batches(engine: Make, name: str) -> None:
+    run(engine(), name, 40, TWINS)
 
 
 @pytest.mark.faults

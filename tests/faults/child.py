@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from slackwater.engine.store import failpoints
+from slackwater.surface.session import DAEMON
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,7 @@ def session(master: str) -> SparkSession:
         SparkSession.builder.master(master)
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
+        .config("spark.python.daemon.module", DAEMON)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

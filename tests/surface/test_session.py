@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import slackwater as sw
-from slackwater.surface.session import _addresses
+from slackwater.surface.session import DAEMON, _addresses
 
 BOTH = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -28,6 +29,42 @@ def test_a_local_session_is_bound_to_loopback_unless_conf_says_otherwise(master:
 @pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://h", "local-cluster[2,1,1024]"])
 def test_with_another_master_nothing_changes(master: str):
     assert _addresses(master, {}, running=False) == {}
+
+
+def test_workers_of_a_local_session_are_forked_from_a_process_that_has_their_modules(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    pyspark = pytest.importorskip("pyspark")
+    for conf, daemon in (({}, DAEMON), ({"spark.master": "yarn"}, None)):
+        builder = Builder()
+        monkeypatch.setattr(pyspark.sql.SparkSession, "builder", builder)
+        sw.session(conf=conf)
+        assert builder.settings.get("spark.python.daemon.module") == daemon
+    monkeypatch.setattr(metadata, "version", not_installed)
+    sw.session()
+    assert builder.settings.get("spark.python.daemon.module") is None
+
+
+def not_installed(name: str) -> str:
+    raise metadata.PackageNotFoundError(name)
+
+
+def test_what_workers_are_forked_from_has_no_connection_and_no_thread():
+    """Nor does a worker import any more: the kernels and the column engine are there."""
+    pytest.importorskip("pyspark")
+    code = (
+        f"import json, sys, threading, {DAEMON}; from slackwater.kernels import column_engine; "
+        "print(json.dumps([threading.active_count(), len(column_engine._roots), sorted(sys.modules)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    threads, connections, modules = json.loads(done.stdout)
+    assert (threads, connections) == (1, 0)
+    assert {
+        "duckdb",
+        "pyarrow.parquet",
+        "numpy",
+        "slackwater.kernels.windows.partials_step",
+    } <= set(modules)
 
 
 class Builder:

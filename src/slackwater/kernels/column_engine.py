@@ -75,6 +75,11 @@ def connect(memory: str | None = None) -> duckdb.DuckDBPyConnection:
     return own
 
 
+def load() -> None:
+    """Import the engine and open nothing, for a process from which others are forked."""
+    import duckdb  # noqa: F401
+
+
 class _Latest(OrderedDict[Shape, Any]):
     """What was used last, by shape."""
 

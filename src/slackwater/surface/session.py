@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 from slackwater.errors import SetupError
@@ -20,6 +21,7 @@ JAVA_NEEDED = 17
 # When a query is stopped, Spark matches its error text with a pattern that recurses for each letter.
 JAVA_OPTIONS = "-Xss4m"
 LOOPBACK = "127.0.0.1"
+DAEMON = "slackwater.engine.lowlevel.daemon"
 # The second is the first's by default; a local-cluster has executors that are no part of the driver.
 _ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
 _LOCAL = re.compile(r"local(\[.*\])?", re.IGNORECASE)
@@ -81,6 +83,7 @@ def session(
         # Over TCP a Python task of a small batch waits 40 ms for an acknowledgement that the system delays.
         "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
         **({"spark.driver.memory": memory} if memory else {}),
+        **_workers(master),
         **_addresses(master, given, running=SparkContext._active_spark_context is not None),
         **given,
     }
@@ -99,6 +102,20 @@ def _addresses(master: str, given: Mapping[str, str], *, running: bool) -> dict[
     if running or not _LOCAL.fullmatch(master) or any(k in given for k in _ADDRESSES):
         return {}
     return dict.fromkeys(_ADDRESSES, LOOPBACK)
+
+
+def _workers(master: str) -> dict[str, str]:
+    """What Python workers are forked from: on a local master it imports what tasks need, once for all of them.
+
+    Only if this package is installed. It may be on a path that the daemon learns too late.
+    """
+    if not _LOCAL.fullmatch(master):
+        return {}
+    try:
+        metadata.version("slackwater")
+    except metadata.PackageNotFoundError:
+        return {}
+    return {"spark.python.daemon.module": DAEMON}
 
 
 def check_java() -> None:
