@@ -35,11 +35,17 @@ def test_workers_of_a_local_session_are_forked_from_a_process_that_has_their_mod
     monkeypatch: pytest.MonkeyPatch,
 ):
     pyspark = pytest.importorskip("pyspark")
-    for conf, daemon in (({}, DAEMON), ({"spark.master": "yarn"}, None)):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    others = ({"spark.master": "yarn"}, {"spark.pyspark.python": "/opt/another/python"})
+    for conf, daemon in (({}, DAEMON), *((c, None) for c in others)):
         builder = Builder()
         monkeypatch.setattr(pyspark.sql.SparkSession, "builder", builder)
         sw.session(conf=conf)
         assert builder.settings.get("spark.python.daemon.module") == daemon
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/another/python")
+    sw.session()
+    assert builder.settings.get("spark.python.daemon.module") is None
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setattr(metadata, "version", not_installed)
     sw.session()
     assert builder.settings.get("spark.python.daemon.module") is None

@@ -83,7 +83,7 @@ def session(
         # Over TCP a Python task of a small batch waits 40 ms for an acknowledgement that the system delays.
         "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
         **({"spark.driver.memory": memory} if memory else {}),
-        **_workers(master),
+        **_workers(master, given),
         **_addresses(master, given, running=SparkContext._active_spark_context is not None),
         **given,
     }
@@ -104,12 +104,14 @@ def _addresses(master: str, given: Mapping[str, str], *, running: bool) -> dict[
     return dict.fromkeys(_ADDRESSES, LOOPBACK)
 
 
-def _workers(master: str) -> dict[str, str]:
+def _workers(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """What Python workers are forked from: on a local master it imports what tasks need, once for all of them.
 
-    Only if this package is installed. It may be on a path that the daemon learns too late.
+    Only if workers run this Python, and this package is installed: it may be on a path that the daemon learns too late.
+    A Python without the package would not run a task, and Spark's error would come before ours.
     """
-    if not _LOCAL.fullmatch(master):
+    theirs = given.get("spark.pyspark.python") or os.environ["PYSPARK_PYTHON"]
+    if not _LOCAL.fullmatch(master) or (shutil.which(theirs) or theirs) != sys.executable:
         return {}
     try:
         metadata.version("slackwater")
