@@ -169,10 +169,20 @@ class Expressions:
                 add(text, Span(token.start, self.tokens[last - 1].end), False)
                 i, end = last, self.tokens[last - 1].end
                 continue
-            text = self.variables.spark(token)
-            add(text, token.span, text == token.text)
-            i, end = i + 1, token.end
+            last = max(i + 1, self._texts(i, cut.last))
+            run = self.tokens[i:last]
+            text = (
+                self.variables.texts(run) if run[0].kind == "text" else self.variables.spark(token)
+            )
+            add(text, Span(token.start, run[-1].end), text == token.text)
+            i, end = last, run[-1].end
         return Written("".join(texts), tuple(pieces), cut.span, alias)
+
+    def _texts(self, at: int, limit: int) -> int:
+        """The number behind the literals that stand side by side from here on: Spark takes them for one."""
+        while at < limit and self.tokens[at].kind == "text" and not self.tokens[at].is_binary:
+            at += 1
+        return at
 
     def _syntax(self, error: Any, made: Written) -> AnalysisError:
         """An error of Spark's parser as ours."""
