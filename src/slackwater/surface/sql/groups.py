@@ -21,7 +21,7 @@ from slackwater.surface.sql.windows import (
     is_call,
     of_call,
 )
-from slackwater.surface.windows import window
+from slackwater.surface.windows import RowsSpec, window
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
@@ -85,7 +85,7 @@ class GroupBuilder:
         return calls(self.tokens, cut, AGGREGATES | self._special)
 
     def _read_keys(self) -> None:
-        for cut in self.select.group:
+        for cut in self.select.group or self._partitions():
             self._key(self._meant(cut))
         if self.window is not None and self.ticks:
             raise self.text.error(
@@ -101,6 +101,23 @@ class GroupBuilder:
                 "GROUP BY does not name the window of the table function",
                 hint="add window_start, window_end to GROUP BY", also=window_of.span,
             )  # fmt: skip
+
+    def _partitions(self) -> list[Cut]:
+        """Without GROUP BY the columns of PATTR are the keys, as the catalogue prints it."""
+        spec = None if self.window is None else self.window.spec
+        if self.window is None or not isinstance(spec, RowsSpec) or not spec.per:
+            return []
+        span, cursor = self.window.span, self.expressions.cursor
+        names = [spec.per] if isinstance(spec.per, str) else list(spec.per)
+        inside = [i for i, t in enumerate(self.tokens) if span.start <= t.start < span.end and t.is_name]  # fmt: skip
+        cuts = [cursor.cut(i, i + 1) for i in inside]
+        return [c for c in cuts if self._name(c) in names]
+
+    def _name(self, cut: Cut) -> str | None:
+        (token,) = self.expressions.tokens_of(cut)
+        return next(
+            (c for c in self.scope.stream.columns if self.scope.stream._same(c, token.name)), None
+        )
 
     def _meant(self, cut: Cut) -> Cut:
         """The expression that a number or an alias in GROUP BY stands for."""
