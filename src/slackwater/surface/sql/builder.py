@@ -79,6 +79,7 @@ class Builder:
         if query.promise is not None:
             with self.expressions.blamed([], query.promise.span):
                 made = made.withQuality(query.promise.policy)
+            self.expressions.clauses.note(made._node, query.promise.span)
         return made
 
     def _union(self, union: UnionAll, names: Names) -> Stream:
@@ -87,6 +88,7 @@ class Builder:
         for part, query in zip(parts[1:], union.parts[1:], strict=True):
             with self.expressions.blamed([], query.span):
                 made = made.union(part)
+            self.expressions.clauses.note(made._node, query.span)
         return made
 
     # --- SELECT -----------------------------------------------------------------------------------
@@ -143,6 +145,7 @@ class Builder:
             written = scope.written(cut)
             with self.expressions.blamed([written], cut.span, columns=relation.stream.columns):
                 relation = relation.of(relation.stream.where(written.text))
+            self.expressions.clauses.note(relation.stream._node, cut.span)
         return relation
 
     def _projected(self, select: Select, scope: Scope, order: Cut | None) -> Stream:
@@ -164,8 +167,7 @@ class Builder:
             with self.expressions.blamed(columns, None, alone, fields):
                 self._check_twice(select, columns)
                 made = stream.select(*[c.named for c in columns])
-            span = select.items[0].cut.span.to(select.items[-1].cut.span)
-            self.expressions.lists[id(made._node)] = span
+            self.expressions.clauses.note(made._node, select.list_span)
         if select.distinct is not None and before is None:
             made = self._distinct(select, made, stream)
         return made if early else self._ordered(made, order)
@@ -220,9 +222,11 @@ class Builder:
         within = None if distinct.within is None else distinct.within.value
         try:
             with self.expressions.blamed([], distinct.span):
-                return made.dropDuplicates(subset, within=within)
+                unique = made.dropDuplicates(subset, within=within)
         except AnalysisError as error:
             raise self._distinct_error(error, below) from None
+        self.expressions.clauses.note(unique._node, distinct.span)
+        return unique
 
     def _distinct_error(self, error: AnalysisError, stream: Stream) -> AnalysisError:
         if error.condition not in ("UNBOUNDED_STATE", "NO_PROGRESS") or error.place is None:
@@ -250,9 +254,11 @@ class Builder:
         within = None if distinct.within is None else distinct.within.value
         try:
             with self.expressions.blamed([], distinct.span):
-                return scope.stream.dropDuplicates(names, within=within)
+                unique = scope.stream.dropDuplicates(names, within=within)
         except AnalysisError as error:
             raise self._distinct_error(error, scope.stream) from None
+        self.expressions.clauses.note(unique._node, distinct.span)
+        return unique
 
     def _named(self, stream: Stream, word: Word) -> str:
         with self.expressions.blamed([], word.span):
@@ -300,7 +306,9 @@ class Builder:
                 hint=f"the times here are: {have}",
             )  # fmt: skip
         with self.expressions.blamed([], order.span):
-            return made.sort(column)
+            made = made.sort(column)
+        self.expressions.clauses.note(made._node, order.span)
+        return made
 
     # --- FROM -------------------------------------------------------------------------------------
 
@@ -361,6 +369,7 @@ class Builder:
         if isinstance(source, LateRows):
             with self.expressions.blamed([], source.span):
                 stream = stream.late
+            self.expressions.clauses.note(stream._node, source.span)
         word = source.alias or source.name
         return Relation(stream, (Side(word.name, word.span, stream),), source.span)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import AnalysisError
+from slackwater.surface.sql.clauses import Clauses
 from slackwater.surface.sql.cursor import Cursor
 from slackwater.surface.sql.text import Span, meant
 from slackwater.surface.sql.tokens import Token
@@ -78,8 +79,7 @@ class Expressions:
         self.cursor, self.text, self.variables = cursor, cursor.text, cursor.variables
         self.tokens = cursor.tokens
         self._spark = spark
-        self.lists: dict[int, Span] = {}
-        """Where the select list of a projection stands, by the id of its node."""
+        self.clauses = Clauses()
 
     def write(
         self,

@@ -198,6 +198,7 @@ class GroupBuilder:
         if not self._outputs.given:
             self._add("count(*)", None, None)
         grouped = self._grouped()
+        self.expressions.clauses.note(grouped._node, self._span())
         first_output = len(grouped.columns) - len(self._outputs.given)
         names = grouped.columns[first_output:]
         keys = grouped.columns[: len(self.keys)]
@@ -205,6 +206,7 @@ class GroupBuilder:
             condition = self._finished(having, names, keys)
             with self.expressions.blamed([condition], condition.span):
                 grouped = grouped.where(condition.text)
+            self.expressions.clauses.note(grouped._node, condition.span)
         return self._selected(grouped, plans, names, keys)
 
     def _grouped(self) -> Stream:
@@ -416,8 +418,7 @@ class GroupBuilder:
         with self.expressions.blamed(columns, self.select.span, columns=grouped.columns,
                                      alone=lambda w: grouped.select(w.named)):  # fmt: skip
             made = grouped.select(*[c.named for c in columns])
-        items = self.select.items
-        self.expressions.lists[id(made._node)] = items[0].cut.span.to(items[-1].cut.span)
+        self.expressions.clauses.note(made._node, self.select.list_span)
         return made
 
     def _last(self, cut: Cut, name: str) -> str:

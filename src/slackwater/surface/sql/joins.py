@@ -87,6 +87,7 @@ class JoinBuilder:
             )  # fmt: skip
         with self.expressions.blamed([], span):
             made = join_streams([r.stream for r in sides], keys, spans, emit=self._emit)
+        self.expressions.clauses.note(made._node, span)
         shared = frozenset(k.lower() for k in keys if isinstance(k, str))
         every = tuple(replace(r.sides[0], shared=shared) for r in sides)
         return Joined(Relation(made, every, span), tuple(rest))
@@ -108,6 +109,7 @@ class JoinBuilder:
                 )  # fmt: skip
         except AnalysisError as error:
             raise self._in_sql(error) from None
+        self.expressions.clauses.note(made._node, span)
         shared = frozenset(n.lower() for n in names)
         sides = tuple(replace(s, shared=s.shared | shared) for s in (*left.sides, *right.sides))
         if join.how in ("left_semi", "left_anti"):

@@ -119,6 +119,11 @@ class Item:
     of: Word | None = None
     without: tuple[Word, ...] = ()
 
+    @property
+    def span(self) -> Span:
+        """With the name that it is given."""
+        return self.cut.span if self.alias is None else self.cut.span.to(self.alias.span)
+
 
 @dataclass(frozen=True)
 class Distinct:
@@ -142,6 +147,11 @@ class Select:
     window: WindowClause | None
     span: Span
     group_span: Span | None = None
+
+    @property
+    def list_span(self) -> Span:
+        """The select list."""
+        return self.items[0].span.to(self.items[-1].span)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def check_timed(scope: Scope, span: Span, asking: str) -> None:
     if node.times:
         return
     dropped = left_out(node)
-    place = None if dropped is None else scope.expressions.lists.get(id(dropped))
+    place = scope.expressions.clauses.of(dropped)
     have = "" if dropped is None else ", ".join(t.name for t in dropped.child.times)
     words = have.replace("window", "window_end") if have == "window" else have
     raise scope.expressions.text.error(
