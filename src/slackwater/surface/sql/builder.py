@@ -28,7 +28,7 @@ from slackwater.surface.sql.tree import (
     WindowClause,
     Word,
 )
-from slackwater.surface.sql.windows import of_clause, of_function
+from slackwater.surface.sql.windows import check_node, of_clause, of_function
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
@@ -84,6 +84,8 @@ class Builder:
 
     def _union(self, union: UnionAll, names: Names) -> Stream:
         parts = [self.query(p, names) for p in union.parts]
+        for one, query in zip(parts, union.parts, strict=True):
+            check_node(one._node, self.expressions, query.span, "UNION ALL")
         made = parts[0]
         for part, query in zip(parts[1:], union.parts[1:], strict=True):
             with self.expressions.blamed([], query.span):
@@ -110,6 +112,11 @@ class Builder:
             made = groups.built()
             made = self._distinct(select, made, made)
             return self._ordered(made, query.order)
+        if select.having is not None:
+            raise self.text.error(
+                select.having.span, "NO_GROUP_BY", "HAVING is a condition on groups, and there is no GROUP BY and no aggregate",
+                hint="write WHERE instead",
+            )  # fmt: skip
         if relation.window is not None:
             raise self.text.error(
                 relation.window.span, "NO_GROUP_BY", "a table function stands without GROUP BY: its windows are those of aggregates",
@@ -172,10 +179,21 @@ class Builder:
             made = self._distinct(select, made, stream)
         return made if early else self._ordered(made, order)
 
+    def _fields(self, item: Item, fields: Sequence[tuple[str, str]]) -> list[Written]:
+        """The fields of ``struct.*``."""
+        gone = {w.name.lower() for w in item.without}
+        return [
+            Written(text, (), item.cut.span, name)
+            for name, text in fields
+            if name.lower() not in gone
+        ]
+
     def _columns(self, item: Item, scope: Scope) -> list[Written]:
         """The columns of an item: several for a star."""
         span = item.cut.span
         if item.star:
+            if item.of is not None and (fields := scope.fields_of(item.of)):
+                return self._fields(item, fields)
             pairs = [(c, c) for c in scope.stream.columns] if item.of is None else scope.columns_of(item.of)  # fmt: skip
             gone = {w.name.lower() for w in item.without}
             for word in item.without:

@@ -209,22 +209,25 @@ class Expressions:
         except AnalysisError as error:
             if error.place is not None:
                 raise
-            guilty = list(given)
+            guilty, sure = list(given), False
             if len(guilty) > 1 and alone is not None:
                 guilty = self._guilty(guilty, alone)
+                sure = len(guilty) == 1  # what all of them fail at is no fault of one
             cause = error.__cause__
             if guilty and cause is not None and hasattr(cause, "getQueryContext"):
                 raise self._pointed(cause, guilty, columns, error) from None
             where = guilty[0].span if len(guilty) == 1 else None
-            raise error.at(self.text.place(span or where or Span(0, 1))) from None
+            span = where if sure else span or where
+            raise error.at(self.text.place(span or Span(0, 1))) from None
 
     def _guilty(self, given: Sequence[Written], alone: Callable[[Written], Any]) -> list[Written]:
+        guilty = []
         for one in given:
             try:
                 alone(one)
             except AnalysisError:
-                return [one]
-        return []
+                guilty.append(one)
+        return guilty
 
     def _pointed(
         self,

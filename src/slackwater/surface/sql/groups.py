@@ -21,7 +21,7 @@ from slackwater.surface.sql.windows import (
     is_call,
     of_call,
 )
-from slackwater.surface.windows import RowsSpec, window
+from slackwater.surface.windows import RowsSpec, SessionSpec, window
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
@@ -100,6 +100,27 @@ class GroupBuilder:
                 self.select.group_span or self.select.span, "NO_WINDOW_KEY",
                 "GROUP BY does not name the window of the table function",
                 hint="add window_start, window_end to GROUP BY", also=window_of.span,
+            )  # fmt: skip
+        if window_of is not None:
+            self._check_sessions(window_of)
+
+    def _check_sessions(self, window: WindowOf) -> None:
+        """Sessions are those of the group's keys: SESSION must say the same."""
+        if window.kind != "function" or not isinstance(window.spec, SessionSpec):
+            return
+        partition = {self.scope.column(w) for w in window.partition}
+        keys = {k.name if k.written.alias is None else None for k in self.keys}
+        if partition != keys:
+            names = ", ".join(
+                self.expressions.text.raw[k.cut.span.start : k.cut.span.end] for k in self.keys
+            )
+            plain = None not in keys
+            raise self.text.error(
+                window.span, "BAD_WINDOW",
+                "PARTITION BY of SESSION is not the keys of GROUP BY: its sessions would be cut from other rows than the group has",
+                hint=f"write SESSION(TABLE t{' PARTITION BY ' + names if names else ''}, DESCRIPTOR(ts), gap)" if plain
+                else "give the key a name in a sub-query, and PARTITION BY that name",
+                also=self.select.group_span,
             )  # fmt: skip
 
     def _partitions(self) -> list[Cut]:
@@ -210,7 +231,7 @@ class GroupBuilder:
         return self._selected(grouped, plans, names, keys)
 
     def _grouped(self) -> Stream:
-        specs = [t.spec for t in self.ticks] or ([self.window.spec] if self.window else [])
+        specs = self._specs()
         plain = [k.name if k.written.alias is None else None for k in self.keys]
         texts = [p or k.written.named for p, k in zip(plain, self.keys, strict=True)]
         written = [k.written for k in self.keys] + self._outputs.written
@@ -225,6 +246,9 @@ class GroupBuilder:
         except AnalysisError as error:
             raise self._in_sql(error) from None
 
+    def _specs(self) -> list[Any]:
+        return [t.spec for t in self.ticks] or ([self.window.spec] if self.window else [])
+
     def _span(self) -> Span:
         if self.select.group_span is not None:
             return self.select.group_span
@@ -234,11 +258,8 @@ class GroupBuilder:
         """Try one key or aggregate by itself."""
         stream = self.scope.stream
         key = any(k.written is one for k in self.keys)
-        stream._analyser.aggregates(
-            stream._node.schema,
-            [k.written.text for k in self.keys] if not key else [one.text],
-            ["count(*)"] if key else [one.text],
-        )
+        keys = [one.text] if key else [k.written.text for k in self.keys]
+        stream.groupBy(*keys, *self._specs()).agg("count(*)" if key else one.text)
 
     def _in_sql(self, error: AnalysisError) -> AnalysisError:
         """An error of a group in words of SQL."""
@@ -290,10 +311,17 @@ class GroupBuilder:
         if special or self._columns.swaps(item.cut):
             return _Plan(item, after=self._after(item.cut))
         alias = item.alias.name if item.alias is not None else self._plain_name(item.cut)
+        if alias is not None and alias.lower() in self._taken():
+            alias = None  # the select list above gives it
         written = self.scope.written(item.cut, alias)
         return _Plan(
             item, output=self._add(written.named, written, (item.cut.first, item.cut.last))
         )
+
+    def _taken(self) -> set[str]:
+        """Names that the result of the aggregate has already."""
+        names = {k.name.lower() for k in self.keys if k.name is not None}
+        return names | {"wid", *(s.name.lower() for s in self._specs())}
 
     def _plain_name(self, cut: Cut) -> str | None:
         parts = self.expressions.chain(cut)

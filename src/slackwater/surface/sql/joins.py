@@ -108,7 +108,8 @@ class JoinBuilder:
                     times=given.times,
                 )  # fmt: skip
         except AnalysisError as error:
-            raise self._in_sql(error) from None
+            instead = "" if join.on is not None or not join.using else ", in the place of USING"
+            raise self._in_sql(error, f"to ON{instead}") from None
         self.expressions.clauses.note(made._node, span)
         shared = frozenset(n.lower() for n in names)
         sides = tuple(replace(s, shared=s.shared | shared) for s in (*left.sides, *right.sides))
@@ -116,7 +117,7 @@ class JoinBuilder:
             return Relation(made, left.sides, join.span, hidden=right.sides)
         return Relation(made, sides, join.span)
 
-    def _in_sql(self, error: AnalysisError) -> AnalysisError:
+    def _in_sql(self, error: AnalysisError, where: str) -> AnalysisError:
         """An error of a join in words of SQL."""
         place, also = error.place, error.also
         if error.condition == "BAD_JOIN" and "nothing says" in error.message:
@@ -124,7 +125,7 @@ class JoinBuilder:
             error = AnalysisError(
                 "BAD_JOIN",
                 "nothing says how far apart in time partners may be, so that rows of both sides would be kept for ever",
-                hint=f"add to ON: AND {example[1] if example else 'a comparison of the two times'}",
+                hint=f"add {where}: AND {example[1] if example else 'a comparison of the two times'}",
             )
         elif error.condition == "JOIN_CONDITION" and "cannot be evaluated" in error.message:
             error = AnalysisError(
@@ -254,21 +255,27 @@ class JoinBuilder:
     ) -> Joined:
         """Rows of the same window of two equal TUMBLEs."""
         specs = [r.window.spec if r.window is not None else None for r in (left, right)]
-        if specs[0] is None or specs[1] is None or not isinstance(specs[0], WindowSpec):
+        if specs[0] is None or specs[1] is None:
             odd = left if specs[0] is not None else right
             assert odd.window is not None
             raise self.text.error(
                 odd.window.span, "BAD_JOIN", "one side of the join has a window, the other has none",
                 hint="write the same TUMBLE on both sides",
             )  # fmt: skip
-        assert isinstance(specs[1], WindowSpec)
         one, other = specs[0], specs[1]
-        if one.slide is not None or (one.range, one.origin) != (other.range, other.origin) or other.slide:  # fmt: skip
+        alike = (
+            isinstance(one, WindowSpec)
+            and isinstance(other, WindowSpec)
+            and not (one.slide or other.slide)
+            and (one.range, one.origin) == (other.range, other.origin)
+        )
+        if not alike:
             assert right.window is not None and left.window is not None
             raise self.text.error(
                 right.window.span, "BAD_JOIN", "only TUMBLEs of one size are joined by their windows",
                 hint="give both the same size, and no slide", also=left.window.span,
             )  # fmt: skip
+        assert isinstance(one, WindowSpec) and isinstance(other, WindowSpec)
         parts = list(where if join.on is None else conjuncts(self.expressions.cursor, join.on))
         windows = {c: next((p for p in parts if self._compares(p, c)), None) for c in ("window_start", "window_end")}  # fmt: skip
         if windows["window_start"] is None or windows["window_end"] is None:

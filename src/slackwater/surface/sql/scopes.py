@@ -35,6 +35,7 @@ class WindowOf:
     span: Span
     kind: str
     """``clause``, ``function`` or ``call``."""
+    partition: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,13 @@ class Scope:
             )  # fmt: skip
         pairs = [(c, self._column_of(side, c)) for c in side.stream.columns]
         return [(c, n) for c, n in pairs if n is not None]
+
+    def fields_of(self, word: Word) -> list[tuple[str, str]]:
+        """The fields of a column that is a struct, with their texts; none if a table of FROM has that name."""
+        own = None if self._side(word.name) is not None else self._own(word.name)
+        kind = None if own is None else self.stream.schema[own].dataType
+        names = getattr(kind, "names", [])
+        return [(n, f"{quoted(own)}.{quoted(n)}") for n in names] if own is not None else []
 
     # --- inside -----------------------------------------------------------------------------------
 

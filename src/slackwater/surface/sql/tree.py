@@ -82,7 +82,10 @@ class SubQuery:
 
 @dataclass(frozen=True)
 class TableFunction:
-    """``TUMBLE(...)`` or ``HOP(...)`` over a stream; ``sizes`` are its durations by name."""
+    """``TUMBLE(...)``, ``HOP(...)`` or ``SESSION(...)`` over a stream; ``sizes`` are its durations by name.
+
+    ``partition`` are the columns of ``TABLE t PARTITION BY k``, which sessions have.
+    """
 
     kind: str
     input: Source
@@ -91,6 +94,7 @@ class TableFunction:
     alias: Word | None
     span: Span
     window: WindowClause | None = None
+    partition: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
