@@ -125,7 +125,7 @@ def test_a_batch_table_is_no_stream(spark: Any):
 
 
 @pytest.mark.parametrize(
-    "value", ["it's", "a;b -- c", "/* x */", "back\\slash", "${env:HOME}", '"', "`", "表😀", "'); DROP", "\\'", "$${x}", "%_"]
+    "value", ["a\x0012", "\\0", "\x7f\x80ÿ", "\r\n\t", "it's", "a;b -- c", "/* x */", "back\\slash", "${env:HOME}", '"', "`", "表😀", "'); DROP", "\\'", "$${x}", "%_"]
 )  # fmt: skip
 def test_a_value_comes_out_as_it_went_in(value: str, streams: dict[str, Any]):
     from slackwater.model.render import render

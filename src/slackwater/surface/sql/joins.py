@@ -12,7 +12,7 @@ from slackwater.surface.bands import band
 from slackwater.surface.join import join_streams
 from slackwater.surface.sql.conjuncts import conjuncts, equality
 from slackwater.surface.sql.expressions import Expressions, Parts, Written, quoted
-from slackwater.surface.sql.scopes import Relation, Scope, Side
+from slackwater.surface.sql.scopes import Relation, Scope, Side, owners
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut, JoinOf, WindowClause, Word
 from slackwater.surface.sql.windows import time_of, tumble_texts
@@ -177,7 +177,7 @@ class JoinBuilder:
         scopes = [Scope(r, self.expressions) for r in (left, right)]
 
         def place(parts: Parts, span: Span) -> str | None:
-            sides = _owners(scopes, parts)
+            sides = owners(scopes, parts)
             if len(sides) > 1:
                 raise self.text.error(
                     span, "AMBIGUOUS_COLUMN", f"column '{parts[0]}' is in several of the tables",
@@ -207,7 +207,7 @@ class JoinBuilder:
         for cut in where:
             made = self.expressions.write(cut)
             names = [parts for _, _, parts in self.expressions.names(made)]
-            known = {i for p in names for i in _owners(scopes, p)}
+            known = {i for p in names for i in owners(scopes, p)}
             (both if len(known) == 2 else rest).append(cut)
         return both, rest
 
@@ -355,7 +355,7 @@ class JoinBuilder:
         ends = []
         for piece in (tokens[: found[0]], tokens[found[0] + 1 :]):
             parts = tuple(t.name for t in piece if t.is_name)
-            sides = _owners(scopes, parts)
+            sides = owners(scopes, parts)
             name = scopes[sides[0]].name_of(parts, cut.span) if len(sides) == 1 else None
             if name is None:
                 return None
@@ -369,20 +369,3 @@ class _Given:
     within: Any
     times: list[str] | None
     emit: str
-
-
-def _owners(scopes: Sequence[Scope], parts: Parts) -> list[int]:
-    """Which of the scopes a name is of: first as table.column, then as a column."""
-    if len(parts) > 1:
-        named = [
-            i
-            for i, scope in enumerate(scopes)
-            if any(s.name.lower() == parts[0].lower() for s in scope.relation.sides)
-        ]
-        if named:
-            return named
-    return [i for i, scope in enumerate(scopes) if _has_column(scope, parts[0])]
-
-
-def _has_column(scope: Scope, name: str) -> bool:
-    return any(s.stream._same(c, name) for s in scope.relation.sides for c in s.stream.columns)

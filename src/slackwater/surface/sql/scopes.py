@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -189,6 +189,15 @@ class Scope:
             span, "COLUMN_NOT_FOUND", f"'{side.name}' has no column '{name}'",
             hint=meant(name, side.stream.columns, "its columns are"), name=name,
         )  # fmt: skip
+
+
+def owners(scopes: Sequence[Scope], parts: Parts) -> list[int]:
+    """The numbers of the scopes that a name is of: first as table.column, then as a column."""
+    if len(parts) > 1:
+        named = [i for i, scope in enumerate(scopes) if scope._side(parts[0]) is not None]
+        if named:
+            return named
+    return [i for i, s in enumerate(scopes) if any(_has(x, parts[0]) for x in s.relation.sides)]
 
 
 def _has(side: Side, name: str) -> bool:
