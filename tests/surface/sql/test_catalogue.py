@@ -257,6 +257,7 @@ def _sorted(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((tuple(_plain(v) for v in r.values()) for r in rows), key=repr)
 
 
+@pytest.mark.spec("WQ-F95")
 def test_the_catalogue_runs_and_equals_the_oracle(spark: Any, tmp_path: Path):
     data = {name: _rows(seed) for seed, name in enumerate(("Main1", "Main2", "Control"))}
     streams = {

@@ -19,8 +19,13 @@ pytestmark = pytest.mark.spark
 DDL = """
 SET endOfStream = true;
 SET trigger = 'available now';
-CREATE STREAM Bid (bidtime TIMESTAMP, price DECIMAL(10, 2), item STRING, supplier_id STRING)
-  USING parquet OPTIONS (path '${work}/Bid') TIME bidtime PROGRESS DELAY 1 SECOND;
+CREATE STREAM Bid (
+    bidtime TIMESTAMP,
+    price DECIMAL(10, 2),
+    item STRING,
+    supplier_id STRING,
+    WATERMARK FOR bidtime AS bidtime - INTERVAL '1' SECOND
+) USING parquet OPTIONS (path '${work}/Bid');
 CREATE STREAM LeftTable (row_time TIMESTAMP, num INT, id STRING)
   USING parquet OPTIONS (path '${work}/LeftTable') TIME row_time PROGRESS DELAY 1 HOUR;
 CREATE STREAM RightTable (row_time TIMESTAMP, num INT, id STRING)
@@ -36,6 +41,13 @@ EXAMPLES: list[tuple[str, list[tuple[Any, ...]]]] = [
   FROM TUMBLE(TABLE Bid, DESCRIPTOR(bidtime), INTERVAL '10' MINUTES)
   GROUP BY window_start, window_end;""",
         [("08:00", "08:10", "11.00"), ("08:10", "08:20", "10.00")],
+    ),
+    (
+        """SELECT window_start, window_end, supplier_id, SUM(price) AS total_price
+  FROM SESSION(TABLE Bid PARTITION BY supplier_id, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES)
+  GROUP BY supplier_id, window_start, window_end;""",
+        [("08:05", "08:09", "supplier1", "6.00"), ("08:09", "08:13", "supplier2", "8.00"),
+         ("08:13", "08:15", "supplier1", "1.00"), ("08:17", "08:19", "supplier2", "6.00")],
     ),
     (
         """SELECT window_start, window_end, SUM(price) AS total_price

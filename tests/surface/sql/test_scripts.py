@@ -91,6 +91,18 @@ def test_a_script_defines_streams_views_and_tables(spark: Any, work: Path):
     assert report.ok and not [w for w in report.warnings if w.kind == "late"]
 
 
+def test_words_of_others_mean_the_same(spark: Any, work: Path):
+    plain = made(spark, PACKETS + TALKERS, work)
+    theirs = made(
+        spark,
+        PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)").replace("TIME ts PROGRESS DELAY 2 SECONDS", "")
+        + TALKERS.replace("CREATE", "CREATE OR REFRESH").replace("GROUP BY srcIP", "GROUP BY srcIP EMIT ON WINDOW CLOSE"),
+        work,
+    )  # fmt: skip
+    one, other = (s.outputs["talkers"]._stream._node for s in (plain, theirs))
+    assert render(one, policies=True) == render(other, policies=True)
+
+
 def test_a_check_warns_of_late_rows_and_silent_partitions(spark: Any, work: Path):
     text = """
     CREATE STREAM p (srcIP STRING, len INT, ts TIMESTAMP) USING parquet OPTIONS (path '${work}/packets')
@@ -141,6 +153,8 @@ def test_a_raw_input_is_taken_apart_before_its_time_is_named(spark: Any, tmp_pat
         ("CREATE STREAM r USING rate; CREATE STREAM s TIME ts AS SELECT tymestamp AS ts FROM r;", "COLUMN_NOT_FOUND", "tymestamp"),
         (PACKETS + "CREATE STREAM s TIME ts AS SELECT * FROM packets;", "NOT_RAW", "has a time already"),
         (PACKETS, "NO_OUTPUT", "no output"),
+        (PACKETS.replace("len INT", "WATERMARK FOR ts AS ts, len INT"), "SYNTAX", "in front of a column"),
+        (PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS len - INTERVAL '2' SECOND)"), "SYNTAX", "another column"),
         (TALKERS, "NO_TABLE", "packets"),
     ],
 )  # fmt: skip
