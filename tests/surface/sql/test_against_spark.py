@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 import slackwater as sw
-from slackwater.surface.start import plan_of
-from slackwater.testing.local.host import check_local
 from tests.examples import TIMES
 from tests.surface.helpers import canonical, run
-from tests.surface.local import run_locally
+from tests.surface.local import is_local, run_locally
 
 pytestmark = pytest.mark.spark
 
@@ -253,19 +251,11 @@ def _compare(spark: Any, folder: Path, seed: int) -> None:
 
 def _streamed(made: dict[str, Any], folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The rows of streams at their end: from the engine in this process, and from Spark where it alone can compute them."""
-    local = {name: stream for name, stream in made.items() if _is_local(stream)}
+    local = {name: stream for name, stream in made.items() if is_local(stream)}
     other = {name: stream for name, stream in made.items() if name not in local}
     assert len(local) > len(other) > 0
     runs = [(run_locally(local, folder / "local"), local), (run(other, folder / "spark"), other)]
     return {name: done.rows(name) for done, names in runs for name in names}
-
-
-def _is_local(stream: Any) -> bool:
-    try:
-        check_local(plan_of({"output": stream}, {})[0])
-    except sw.SlackwaterError:
-        return False
-    return True
 
 
 def _tables(spark: Any, frames: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

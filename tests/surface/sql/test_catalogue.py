@@ -13,6 +13,7 @@ import pytest
 import slackwater as sw
 from slackwater.testing.oracle.nodes import Oracle
 from tests.surface.helpers import at, run
+from tests.surface.local import is_local, run_locally
 
 pytestmark = pytest.mark.spark
 
@@ -268,6 +269,9 @@ def test_the_catalogue_runs_and_equals_the_oracle(spark: Any, tmp_path: Path):
     }  # fmt: skip
     made = {name: sw.sql(text, streams=streams) for name, (text, _) in QUERIES.items()}
     done = run(made, tmp_path / "ck")
+    local = {name: stream for name, stream in made.items() if is_local(stream)}
+    assert len(local) > len(made) / 2
+    here = run_locally(local, tmp_path / "local")
     calls = {
         name: eval(python, {"sw": sw, **streams})._node for name, (_, python) in QUERIES.items()
     }
@@ -293,6 +297,8 @@ def test_the_catalogue_runs_and_equals_the_oracle(spark: Any, tmp_path: Path):
     for name in QUERIES:
         assert expected[name], f"{name} has no result, so that nothing was compared"
         assert _sorted(done.rows(name)) == _sorted(expected[name]), name
+        if name in local:
+            assert _sorted(here.rows(name)) == _sorted(expected[name]), name
 
 
 def test_an_unbounded_side_is_refused(streams: dict[str, Any]):
