@@ -38,6 +38,7 @@ TYPES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "by_nth_arrival": sized(by_tuple=SIZES, every=st.integers(2, 4)),
     "by_nth_rank": sized(by_tuple=SIZES, every=st.integers(2, 4), over="rank"),
     "session": sized(session=st.integers(1, 9)),
+    "closed_session": sized(session=st.integers(1, 9), closed=True),
     "custom": sized(custom="shifts"),
 }
 
@@ -84,6 +85,7 @@ def scripts(draw: st.DrawFn, kind: str) -> dict[str, Any]:
         pytest.param("by_nth_arrival", marks=pytest.mark.spec("WQ-F24", "WQ-F39")),
         pytest.param("by_nth_rank", marks=pytest.mark.spec("WQ-F25", "WQ-F39")),
         "session",
+        "closed_session",
         pytest.param("custom", marks=pytest.mark.spec("WQ-F11")),
     ],
 )

@@ -48,6 +48,7 @@ ALL: list[Window] = [
     Landmark(5, 0, "ts"),
     ByTuple(10, 1, "arrival", "ts"),
     SessionWindow(4, "ts"),
+    SessionWindow(4, "ts", closed=True),
     shifts("ts"),
 ]
 
@@ -193,6 +194,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
         (Landmark(5, 0, "ts"), 14),
         (ByTuple(10, 1, "rank", "ts"), 11),
         (SessionWindow(4, "ts"), 12),
+        (SessionWindow(4, "ts", closed=True), 11),
         (shifts("ts"), 12),
         (RowWindow(4, 2, "ts"), START),
     ],
@@ -215,6 +217,7 @@ def test_closing_closes_all_windows_of_the_newest_row_and_not_more() -> None:
     assert closing(7, TIME) == 15
     assert closing(7, Landmark(5, 0, "ts")) == 10
     assert closing(7, SessionWindow(4, "ts")) == 11
+    assert closing(7, SessionWindow(4, "ts", closed=True)) == 12
     assert closing(7, ByTuple(10, 1, "rank", "ts")) == 8
     assert closing(8, shifts("ts")) == 10  # windows 0 and 7 of the day, which end at 10 and 9
     assert closing(7, shifts("ts")) == 9
@@ -236,6 +239,8 @@ def test_windows_missed_by_a_late_row() -> None:
     assert missed(late, 12, Landmark(5, 0, "ts")).tolist() == [0, 2, 1, 0]
     assert missed(late, 12, ByTuple(10, 1, "rank", "ts")).tolist() == [1, 1, 1, 1]
     assert missed(late, 12, SessionWindow(4, "ts")).tolist() == [1, 1, 1, 0]
+    assert missed(np.array([7, 8]), 12, SessionWindow(4, "ts")).tolist() == [1, 1]
+    assert missed(np.array([7, 8]), 12, SessionWindow(4, "ts", closed=True)).tolist() == [1, 0]
     assert missed(late, 12, shifts("ts")).tolist() == [1, 1, 1, 0]
     assert missed(late, 12, RowWindow(4, 2, "ts")).tolist() == [0, 0, 0, 0]
     assert missed(late, START, SessionWindow(4, "ts")).tolist() == [0, 0, 0, 0]

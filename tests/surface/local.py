@@ -10,11 +10,12 @@ from slackwater.engine.lowlevel.directories import directories_of
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.errors import SlackwaterError
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.surface.start import plan_of, settings_of, shares_panes, window_plan_of
 from slackwater.surface.stream import Stream
-from slackwater.testing.local.host import LocalHost
+from slackwater.testing.local.host import LocalHost, check_local
 from slackwater.testing.local.run import LocalInput, LocalRun
 from tests.conftest import check_progress
 from tests.surface.helpers import Run
@@ -71,6 +72,15 @@ def run_locally(
         for name, tables in query.published.items()
     }
     return done
+
+
+def is_local(stream: Stream) -> bool:
+    """Whether the engine in this process can compute all of a stream."""
+    try:
+        check_local(plan_of({"output": stream}, {})[0])
+    except SlackwaterError:
+        return False
+    return True
 
 
 def _files(item: Input) -> list[str]:

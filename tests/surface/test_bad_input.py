@@ -201,18 +201,20 @@ def test_bad_origins(s: Any, origin: Any):
         (lambda s: s.dropDuplicates(["k"]), "UNBOUNDED_STATE", ["'ts'", "within"]),
         (lambda s: s.dropDuplicates(["x"]), "COLUMN_NOT_FOUND", ["'x'"]),
         (lambda s: s.dropDuplicates(["k"], within="1 month"), "BAD_DURATION", ["within", "1 month"]),
-        (lambda s: s.drop("ts").sort(), "NO_PROGRESS", ["sort", "ts", "select(k, v", "keep"]),
+        (lambda s: s.drop("ts").sort(), "NO_PROGRESS", ["sort", "ts", "the columns k, v", "leave it out", "keep"]),
         (lambda s: s.select("k", "v").where("v > 1").groupBy(sw.window("1 s")).count(), "NO_PROGRESS",
-         ["a window", "select(k, v) left it out", "progresses on ts"]),
-        (lambda s: s.select("k", "v").groupBy("k").count(), "NO_PROGRESS", ["select(k, v) left it out"]),
-        (lambda s: s.select("k", "v").dropDuplicates(["k"], within="1 s"), "NO_PROGRESS", ["dropDuplicates", "select(k, v)"]),
-        (lambda s: s.select("k").join(s.alias("t"), "k", sw.band()), "NO_PROGRESS", ["a join", "select(k) left it out"]),
-        (lambda s: s.select("k").union(s.select("k")), "NO_PROGRESS", ["a union", "select(k) left it out"]),
+         ["a window", "the columns k, v leave it out", "progresses on ts"]),
+        (lambda s: s.select("k", "v").groupBy("k").count(), "NO_PROGRESS", ["the columns k, v leave it out"]),
+        (lambda s: s.select("k", "v").dropDuplicates(["k"], within="1 s"), "NO_PROGRESS", ["dropDuplicates", "the columns k, v"]),
+        (lambda s: s.select("k").join(s.alias("t"), "k", sw.band()), "NO_PROGRESS", ["a join", "the columns k leave it out"]),
+        (lambda s: s.select("k").union(s.select("k")), "NO_PROGRESS", ["a union", "the columns k leave it out"]),
         (lambda s: s.select("k", "ts").union(s.selectExpr("k", "CAST(NULL AS TIMESTAMP) AS ts")), "NO_PROGRESS",
          ["a union", "ts is CAST(NULL AS TIMESTAMP)"]),
         (lambda s: s.withColumn("ts", "date_trunc('hour', ts)").sort(), "NO_PROGRESS", ["ts is date_trunc", "does not progress"]),
         (lambda s: s.withColumn("ts", "timestamp_micros(v)").sort("ts"), "NO_PROGRESS", ["ts is timestamp_micros(`v`)"]),
-        (lambda s: s.groupBy(sw.window("1 s")).count().select("count").sort(), "NO_PROGRESS", ["select(count)", "progresses on window"]),
+        (lambda s: s.groupBy(sw.window("1 s")).count().select("count").sort(), "NO_PROGRESS", ["the columns count", "progresses on window"]),
+        (lambda s: s.select("ts - ts AS d").writeStream.format("noop").start(), "UNSUPPORTED_TYPE",
+         ["'d'", "interval day to second", "CAST(`d` AS STRING)"]),
         (lambda s: s.select("ts", "k", "k"), "DUPLICATE_COLUMN", ["'k'", "alias"]),
         (lambda s: s.withColumnRenamed("k", "v"), "DUPLICATE_COLUMN", ["'v'"]),
         (lambda s: s.select("ts", "x"), "COLUMN_NOT_FOUND", ["'x'", "k, ts, v"]),
@@ -230,6 +232,14 @@ def test_bad_origins(s: Any, origin: Any):
 )  # fmt: skip
 def test_operators(s: Any, call: Callable[[Any], Any], condition: str, names: list[str]):
     refused(lambda: call(s), condition, *names)
+
+
+@pytest.mark.spark
+def test_frames_that_no_batch_can_run_alone(spark: SparkSession):
+    df = sw.replay(spark, [[]], "k string, ts timestamp")
+    frames = {"limit": df.limit(5), "orderBy": df.orderBy("k"), "offset": df.offset(2)}
+    for name, frame in frames.items():
+        refused(lambda f=frame: sw.stream(f, time="ts"), "UNSUPPORTED_FRAME", name)  # type: ignore[misc]
 
 
 @pytest.mark.spark

@@ -99,6 +99,20 @@ def test_they_stay_where_they_are_unchanged(a: Any, b: Any) -> None:
     same(quality.where(a.v > 1), quality.where("v > 1"))
 
 
+def test_texts_may_name_the_stream_in_front_of_the_column(a: Any, b: Any) -> None:
+    """As in Spark, also behind a join; a column of that name comes first, and in a lambda its variable."""
+    j = a.join(b, on="k", within=BAND)
+    same(j.select("a.ts", "B.ts AS t", F.col("a.v")), j.select("a_ts", "b_ts AS t", "v"))
+    same(j.where("a.ts < b.ts AND a.k = 'x'"), j.where("a_ts < b_ts AND k = 'x'"))
+    same(j.groupBy("a.k", sw.window("1 minute", on="a_ts")).agg("sum(b.w) AS s"),
+         j.groupBy("k", sw.window("1 minute", on="a_ts")).agg("sum(w) AS s"))  # fmt: skip
+    same(j.select("a_ts", "transform(a.xs, a -> a + 1) AS t"), j.select("a_ts", "transform(xs, a -> a + 1) AS t"))  # fmt: skip
+    same(a.where("a.v > 1").select("a.ts", "a.s.x AS x"), a.where("v > 1").select("ts", "s.x AS x"))
+    same(a.alias("s").select("s.x AS x", "ts"), a.select("s.x AS x", "ts"))
+    refused(lambda: j.select("a.nope"), "FOREIGN_COLUMN", "nope")
+    refused(lambda: a.alias("z").select("a.k"), "COLUMN_NOT_FOUND", "a.k")
+
+
 @pytest.mark.parametrize(
     ("call", "condition", "names"),
     [

@@ -77,10 +77,19 @@ class ByTuple:
 
 @dataclass(frozen=True)
 class SessionWindow:
-    """Rows of a group that follow each other by less than ``gap``: ``[first, last + gap)``."""
+    """Rows of a group that follow each other by less than ``gap``: ``[first, last + gap)``.
+
+    ``closed``: also by the gap exactly. The end stays the same; a row at it still belongs to the session.
+    """
 
     gap: int
     on: str
+    closed: bool = False
+
+    @property
+    def reach(self) -> int:
+        """How far behind a session's last row its next one is too far away; a bound that far closes it."""
+        return self.gap + int(self.closed)
 
 
 @dataclass(frozen=True)
@@ -163,7 +172,8 @@ def _by_tuple(w: ByTuple, shown: Shown) -> str:
 
 
 def _session(w: SessionWindow, shown: Shown) -> str:
-    return f"session gap {shown.span(w.gap, w.on)} on {w.on}"
+    closed = " closed" if w.closed else ""
+    return f"session gap {shown.span(w.gap, w.on)}{closed} on {w.on}"
 
 
 def _custom(w: CustomWindow, shown: Shown) -> str:

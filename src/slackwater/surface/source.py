@@ -20,6 +20,7 @@ from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, parse_duration
 from slackwater.semantics.contracts.template_text import parse_scheme
 from slackwater.semantics.settings import resolve_source
+from slackwater.surface.frames import check_frame
 from slackwater.surface.stream import Stream
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ def _input(df: Any) -> tuple[Input, SparkSession]:
             "sw.stream got a batch DataFrame, which does not go on",
             hint="read it with spark.readStream, or replay rows with sw.replay(spark, batches, schema)",
         )
+    if hasattr(df, "_jdf"):
+        check_frame(df)
     text = df._jdf.queryExecution().logical().toString() if hasattr(df, "_jdf") else ""
     return FrameInput(df, REPLAY_MARK in text), df.sparkSession
 

@@ -42,6 +42,7 @@ from slackwater.surface.options import (
     memory,
     whole,
 )
+from slackwater.surface.output_types import check_types
 from slackwater.surface.writer import StreamWriter, check_writers
 
 if TYPE_CHECKING:
@@ -156,24 +157,6 @@ class CheckedQuery(StreamingQuery):
         assert isinstance(self._group, _Group)
         outputs = [w._stream._node for w in self._group.writers.values()]
         return report(outputs, ended=flag(self._group.options, "endOfStream"))
-
-    def finish(self) -> None:
-        """Stop as soon as the batch at hand has ended; `stop` cuts it short."""
-        loop = self._loop
-        with loop._busy:
-            # Spark may call for the next batch before it is stopped; what it has planned runs after the next start.
-            setattr(loop, "run", _no_more)  # noqa: B010
-        self.stop()
-        if isinstance(self._error, _Finished):
-            self._error = None
-
-
-class _Finished(Exception):
-    """A batch was asked for after the query's end."""
-
-
-def _no_more(*_: Any) -> None:
-    raise _Finished
 
 
 def stored_sources(location: str | None, settings: Settings) -> list[str]:
@@ -379,6 +362,7 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     for s in streams.values():
         inputs.update(s._inputs)
     outputs = [Output(n, s._node) for n, s in streams.items()]
+    check_types(outputs)
     first = next(iter(streams.values()))
     used = _input_order(outputs)
     numbered = renumber(outputs, {key: i for i, key in enumerate(used)})

@@ -34,6 +34,7 @@ from slackwater.surface.stream_columns import (
     kept,
     owner_number,
     place_in,
+    speaks_of,
 )
 from slackwater.surface.timeless import no_time
 from slackwater.surface.union import by_name, by_position
@@ -94,7 +95,7 @@ class Stream:
 
     def _placed(self, expression: Any) -> Any:
         """An expression with the names that columns of streams have in this one."""
-        if isinstance(expression, str) or not names_a_stream(expression):
+        if not names_a_stream(expression) and not speaks_of(self, expression):
             return expression
         return self._analyser.placed(
             self._node.schema, expression, lambda parts: place_in(self, parts)

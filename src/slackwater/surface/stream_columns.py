@@ -6,6 +6,7 @@ that is known: after ``where`` all of them, after ``select`` those that were kep
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
 
 _numbers = count(1)
+_QUALIFIED = re.compile(r"`?(\w+)`?\s*\.")
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,46 @@ def sightings(stream: Stream, owner: Owner, name: str) -> list[Sighting]:
     return [s for s in every if not s.alias] or list(every)
 
 
+def labelled(stream: Stream) -> dict[str, list[Stream]]:
+    """The streams that this one was made of, by what they are called; behind an alias the old names are gone."""
+    every: dict[str, list[Stream]] = {}
+    below = [o.stream for o in stream._origins if not o.alias]
+    if not below and stream._label:
+        return {stream._label.lower(): [stream]}
+    for origin in below:
+        for label, streams in labelled(origin).items():
+            every.setdefault(label, []).extend(streams)
+    return every
+
+
+def speaks_of(stream: Stream, expression: Any) -> bool:
+    """Whether an expression may name a stream that this one was made of, as in ``a.k``."""
+    text = expression if isinstance(expression, str) else _text(expression)
+    if "." not in text:
+        return False
+    names = {m[1].lower() for m in _QUALIFIED.finditer(text)}
+    return bool(names & labelled(stream).keys())
+
+
+def _text(expression: Any) -> str:
+    return str(expression._jc.toString()) if hasattr(expression, "_jc") else ""
+
+
+def _labelled_owner(stream: Stream, parts: Parts) -> Owner | None:
+    """The stream that ``a`` in ``a.k`` is; a column of that name comes first."""
+    if len(parts) < 2 or any(stream._same(c, parts[0]) for c in stream.columns):
+        return None
+    streams = labelled(stream).get(parts[0].lower(), [])
+    return streams[0]._owner if len(streams) == 1 else None
+
+
 def place_in(stream: Stream, parts: Parts) -> Parts | None:
     """What a name in an expression over a stream's rows stands for."""
     owner = Owner.of(parts[0])
+    if owner is None and (owner := _labelled_owner(stream, parts)) is not None:
+        (whose,) = labelled(stream)[parts[0].lower()]
+        own = next((c for c in whose.columns if whose._same(c, parts[1])), parts[1])
+        parts = (parts[0], own, *parts[2:])
     if owner is None:
         return None
     names = [s.name for s in sightings(stream, owner, parts[1])]

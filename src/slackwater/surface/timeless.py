@@ -21,10 +21,11 @@ def no_time(node: Node, asking: str) -> AnalysisError:
         )
     have = ", ".join(t.name for t in dropped.child.times)
     changed = [c for c in dropped.columns if c.name in {t.name for t in dropped.child.times}]
-    how = f"select({_names(dropped)}) left it out"
+    # A select and a drop give the same node: the columns that are left say which one it was.
+    how = f"the columns {_names(dropped)} leave it out"
     if changed:
         shown = "; ".join(f"{c.name} is {c.expr.sql}" for c in changed)
-        how = f"select({_names(dropped)}) changed it: {shown}, which does not progress"
+        how = f"the columns {_names(dropped)} change it: {shown}, which does not progress"
     return AnalysisError(
         "NO_PROGRESS",
         f"{asking} needs a time, and {how}; in front of that the stream progresses on {have}",

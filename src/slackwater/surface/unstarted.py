@@ -59,3 +59,6 @@ class Unstarted:
 
     def stop(self) -> None:
         """It has ended."""
+
+    def finish(self) -> None:
+        """It has ended."""

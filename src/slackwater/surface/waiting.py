@@ -119,7 +119,8 @@ def _rule(node: Node, on: str) -> str:
         window = node.window
         if isinstance(window, SessionWindow):
             gap = Words(node.children[0].times).span(window.gap, on)
-            return f"a session is complete when the bound on {on} is {gap} past its last row"
+            more = "more than " if window.closed else ""
+            return f"a session is complete when the bound on {on} is {more}{gap} past its last row"
         if isinstance(window, RowWindow):
             return f"a window is complete when its {window.range:,} rows are there and the bound on {on} has passed them"
         if isinstance(window, ByTuple):

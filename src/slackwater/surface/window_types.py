@@ -64,7 +64,7 @@ def resolve(spec: Windowing, stream: Stream, time: TimeColumn) -> Resolved:
         return Resolved(stream, Landmark(slide, origin, time.name))
     if isinstance(spec, SessionSpec):
         gap = parse_span(spec.gap, time, what="session gap")
-        return Resolved(stream, SessionWindow(gap, time.name))
+        return Resolved(stream, SessionWindow(gap, time.name, spec.closed))
     if isinstance(spec, CustomSpec):
         return Resolved(stream, _custom(spec, time))
     assert isinstance(spec, WindowSpec)

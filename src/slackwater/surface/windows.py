@@ -87,6 +87,7 @@ class SessionSpec(Windowing):
     gap: Any
     on: str | None = None
     name: str = "window"
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,18 +216,21 @@ def byTuple(
     return ByTupleSpec(range, every, over, on)
 
 
-def sessionWindow(gap: Any, *, on: str | None = None) -> SessionSpec:
+def sessionWindow(gap: Any, *, on: str | None = None, closed: bool = False) -> SessionSpec:
     """Sessions: rows of a group that follow each other by less than ``gap``.
 
     A session is ``[first, last + gap)`` and comes out when the bound has reached its end. There is no
     ``wid``. A late row joins a session that is still open.
+
+    With ``closed`` rows exactly a gap apart are in one session too, as in Spark and Flink. The session shows the same end,
+    and comes out when the bound is above it.
 
     Examples
     --------
     >>> sessionWindow("30 minutes").gap
     '30 minutes'
     """
-    return SessionSpec(gap, on)
+    return SessionSpec(gap, on, closed=closed)
 
 
 def customWindow(

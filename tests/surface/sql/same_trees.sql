@@ -364,3 +364,25 @@ SELECT srcIP, wid, window, count(*) AS n FROM packets GROUP BY srcIP, window(ts,
 -- python: packets.select("transform(array(1, 2), p -> p + 1) AS xs", "len", "ts")
 SELECT transform(array(1, 2), p -> p + 1) AS xs, p.len, p.ts FROM packets p;
 SELECT transform(array(1, 2), p -> p + 1) xs, len, ts FROM packets AS p;
+
+-- python: packets.groupBy("len", sw.window("1 minute")).agg("(len % 2)", "sum(len) AS s").select("`(len % 2)` AS len", "s")
+SELECT len % 2 AS len, sum(len) AS s FROM packets GROUP BY len, window(ts, '1 minute');
+SELECT len % 2 AS len, sum(len) AS s FROM packets [RANGE 1 MINUTE] GROUP BY len;
+
+-- python: packets.select("named_struct('x', len, 'y', ts) AS st", "ts").select("st.x AS x", "st.y AS y", "ts")
+SELECT st.*, ts FROM (SELECT named_struct('x', len, 'y', ts) AS st, ts FROM packets);
+SELECT q.st.x, q.st.y, q.ts FROM (SELECT named_struct('x', len, 'y', ts) AS st, ts FROM packets) q;
+
+-- python: packets.groupBy("srcIP", sw.sessionWindow("5 minutes", closed=True)).agg("count(*) AS n").select("srcIP", "window.start AS s", "window.end AS e", "n")
+SELECT srcIP, session_window.start AS s, session_window.end AS e, count(*) AS n FROM packets GROUP BY srcIP, session_window(ts, '5 minutes');
+SELECT srcIP, window_start AS s, window_end AS e, count(*) AS n FROM packets GROUP BY srcIP, session_window(ts, '300 seconds');
+SELECT srcIP, window_start AS s, window_end AS e, count(*) AS n FROM SESSION(TABLE packets PARTITION BY srcIP, DESCRIPTOR(ts), INTERVAL '5' MINUTES) GROUP BY srcIP, window_start, window_end;
+SELECT srcIP, window_start AS s, window_end AS e, count(*) AS n FROM TABLE(SESSION(DATA => TABLE packets PARTITION BY (srcIP), TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL 5 MINUTES)) GROUP BY srcIP, window_start, window_end;
+SELECT srcIP, session_window(ts, '5 minutes').start AS s, window_end AS e, count(*) AS n FROM packets GROUP BY 1, session_window(ts, '5 minutes');
+
+-- python: packets.groupBy("srcIP", "destIP", sw.sessionWindow("5 minutes", closed=True)).agg("sum(len) AS n").select("srcIP", "destIP", "n", "window.end - INTERVAL 1 MICROSECOND AS t")
+SELECT srcIP, destIP, sum(len) AS n, window_time AS t FROM SESSION(TABLE packets PARTITION BY destIP, srcIP, DESCRIPTOR(ts), INTERVAL 5 MINUTES) GROUP BY srcIP, destIP, window_start, window_end;
+SELECT srcIP, destIP, sum(len) AS n, window_time(session_window) AS t FROM packets GROUP BY srcIP, destIP, session_window(ts, '5 minutes');
+
+-- python: packets.groupBy(sw.sessionWindow("5 minutes", closed=True)).agg("count(*) AS n").select("window AS session_window", "n")
+SELECT session_window, count(*) AS n FROM packets GROUP BY session_window(ts, INTERVAL 5 MINUTES);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,20 @@ import pytest
 import slackwater as sw
 from tests.examples import TIMES
 from tests.surface.helpers import canonical, run
+from tests.surface.local import is_local, run_locally
 
 pytestmark = pytest.mark.spark
 
 SCHEMA = "k string, v int, d decimal(10,2), b boolean, xs array<int>, ts timestamp"
 LOCAL = "k string, v int, lt timestamp_ntz"
 UTC = dt.timezone.utc
-COUNT = 50
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+COUNT = 55
 """Texts of a query; there is one for each of two zones."""
 SCALARS = (
     "v + 1", "v % 3", "v DIV 2", "upper(k)", "concat(k, '-', v)", "CASE WHEN v > 3 THEN 'big' ELSE k END", "coalesce(k, 'none')",
@@ -44,13 +52,28 @@ CONDITIONS = (
 
 
 def _scalars(dice: random.Random) -> str:
-    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.sample(SCALARS, 4)))
+    """Many expressions in one text: most of them only Spark can compute, and each such output costs Spark a while."""
+    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.sample(SCALARS, 20)))
     where = f" WHERE {dice.choice(CONDITIONS)}" if dice.random() < 0.6 else ""
     if dice.random() < 0.3:
         return f"SELECT c0, c1, t FROM (SELECT {items}, ts AS t FROM one{where}) q WHERE c0 IS NOT NULL OR true"
     alias = dice.choice(["", " o", " AS o"])
     first = "o.k" if alias else "one.k"
     return f"SELECT {first}, {items}, ts FROM one{alias}{where}"
+
+
+def _plain_rows(dice: random.Random) -> str:
+    """Names that hide others, in sub-queries and views."""
+    return dice.choice([
+        "SELECT k AS v, v AS k, ts FROM one WHERE v > 2",
+        "WITH one AS (SELECT k, v + 10 AS v, ts FROM one) SELECT one.k, v FROM one WHERE one.v > 12",
+        "WITH a AS (SELECT * FROM one), b AS (SELECT k, v * 2 AS v, ts FROM a) SELECT b.k, V FROM b",
+        "SELECT * FROM (SELECT * FROM (SELECT k, ts FROM one) one) one",
+        "SELECT One.K, oNE.v + 1 AS `a.b``c`, TS AS `select` FROM ONE AS One",
+        "SELECT q.`x y` AS z, q.ts FROM (SELECT v AS `x y`, ts FROM three) q WHERE q.`x y` IS NOT NULL",
+        "SELECT * EXCEPT (d, xs), v AS w FROM three",
+        "SELECT st.*, ts FROM (SELECT named_struct('x', v, 'y', k) AS st, ts FROM one) /* ; */ -- ;",
+    ])  # fmt: skip
 
 
 def _span(dice: random.Random) -> tuple[str, str, str]:
@@ -75,10 +98,46 @@ def _windows(dice: random.Random) -> str:
     )
     having = dice.choice(["", "", " HAVING count(*) > 1", " HAVING max(v) > 2 AND count(*) < 9"])
     where = dice.choice(["", " WHERE v > 1"])
-    key = dice.choice(["k", "upper(k)", "v % 2"])
+    key = dice.choice(["k", "k", "coalesce(k, 'none')", "v % 2"])
     alias = dice.choice(["g", "grp"])
     group = dice.choice([key, alias, "1"])
     return f"SELECT {key} AS {alias}, window.start AS s, window.end AS e, {items} FROM {table}{where} GROUP BY {group}, {window}{having}"
+
+
+def _sessions(dice: random.Random) -> str:
+    gap, key = dice.randrange(1, 12), dice.choice(["k", "v % 2"])
+    items = ", ".join(
+        f"{e} AS c{i}"
+        for i, e in enumerate(dice.sample(["count(*)", "sum(v)", "max(v)", "min(d)"], 2))
+    )
+    return (
+        f"SELECT {key} AS g, session_window.start AS s, session_window.end AS e, {items} FROM one "
+        f"GROUP BY {dice.choice([key, 'g', '1'])}, session_window(ts, '{gap} seconds')"
+    )
+
+
+def _hidden(dice: random.Random) -> str:
+    """Aliases of the select list that are columns too, and numbers in GROUP BY."""
+    return dice.choice([
+        "SELECT v % 2 AS v, sum(v) AS s FROM one GROUP BY v, window(ts, '10 seconds')",
+        "SELECT v % 2 AS v, sum(v) AS s FROM one GROUP BY 1, window(ts, '10 seconds')",
+        "SELECT k, sum(v) AS v FROM one GROUP BY k, window(ts, '10 seconds') HAVING v > 3",
+        "SELECT count(*) AS window, sum(v) AS k FROM one GROUP BY k, window(ts, '10 seconds')",
+        "SELECT window(ts, '9 seconds', '3 seconds') AS w, count(*) AS n FROM one GROUP BY w",
+        "SELECT count(*) AS n, sum(n) AS m FROM (SELECT k, count(*) AS n, window FROM one GROUP BY k, window(ts, '5 seconds')) "
+        "GROUP BY window(window, '20 seconds')",
+    ])  # fmt: skip
+
+
+def _using(dice: random.Random) -> str:
+    seconds = dice.randrange(0, 9)
+    band = f"b.ts BETWEEN a.ts - INTERVAL {seconds} SECONDS AND a.ts + INTERVAL {seconds} SECONDS"
+    return dice.choice([
+        f"SELECT k, a.v AS x, b.v AS y, a.ts FROM one a JOIN three b USING (k) WHERE {band}",
+        f"SELECT a.k, count(*) AS n FROM one a JOIN one b ON a.k = b.k AND {band} GROUP BY a.k, window(a.ts, '10 seconds')",
+        f"SELECT a.k, b.v AS bv, c.v AS cv FROM one a JOIN three b ON a.k = b.k AND {band} JOIN one c ON c.k = b.k AND c.ts = b.ts",
+        f"SELECT a.k, x.w FROM one a, (SELECT k, ts AS w, v FROM three WHERE v > 1) x WHERE a.k <=> x.k AND x.w = a.ts + INTERVAL {seconds} SECONDS",
+    ])  # fmt: skip
 
 
 def _joins(dice: random.Random) -> str:
@@ -107,12 +166,24 @@ def _joins(dice: random.Random) -> str:
 
 
 def _unions(dice: random.Random) -> str:
-    return f"SELECT k, {dice.choice(['v', 'v + 1'])} AS v, ts FROM one UNION ALL SELECT upper(k), v, ts FROM three WHERE {dice.choice(CONDITIONS)}"
+    return f"SELECT k, {dice.choice(['v', 'v + 1'])} AS v, ts FROM one UNION ALL SELECT k, v * 2, ts FROM three WHERE {dice.choice(CONDITIONS)}"
 
 
 def texts(seed: int, count: int) -> dict[str, str]:
     dice = random.Random(seed)
-    kinds = [_scalars, _scalars, _windows, _windows, _joins, _joins, _unions]
+    kinds = [
+        _scalars,
+        _windows,
+        _joins,
+        _sessions,
+        _windows,
+        _plain_rows,
+        _joins,
+        _unions,
+        _hidden,
+        _windows,
+        _using,
+    ]
     return {f"t{i}": kinds[i % len(kinds)](dice) for i in range(count)}
 
 
@@ -165,18 +236,39 @@ def _compare(spark: Any, folder: Path, seed: int) -> None:
         spark.createDataFrame(rows, schema).createOrReplaceTempView(name)
     every = texts(seed, COUNT)
     made = {name: sw.sql(text, streams=streams) for name, text in every.items()}
-    done = run(made, folder)
+    rows = _streamed(made, folder)
+    frames = {name: spark.sql(text) for name, text in every.items()}
+    tables = _tables(spark, frames)
     compared = 0
     for name, text in every.items():
-        frame = spark.sql(text)
-        assert [(f.name, f.dataType) for f in frame.schema.fields] == [
-            (f.name, f.dataType) for f in made[name].schema.fields
-        ], text
-        table = frame.toArrow().to_pylist()
-        compared += len(table)
-        columns = frame.columns
-        assert _rows(done.rows(name), columns) == _rows(table, columns), text
+        fields, own = frames[name].schema.fields, made[name].schema.fields
+        assert [(f.name, f.dataType) for f in fields] == [(f.name, f.dataType) for f in own], text
+        compared += len(tables[name])
+        columns = frames[name].columns
+        assert _rows(rows[name], columns) == _rows(tables[name], columns), text
     assert compared > 6 * COUNT
+
+
+def _streamed(made: dict[str, Any], folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of streams at their end: from the engine in this process, and from Spark where it alone can compute them."""
+    local = {name: stream for name, stream in made.items() if is_local(stream)}
+    other = {name: stream for name, stream in made.items() if name not in local}
+    assert len(local) > len(other) > 0
+    runs = [(run_locally(local, folder / "local"), local), (run(other, folder / "spark"), other)]
+    return {name: done.rows(name) for done, names in runs for name in names}
+
+
+def _tables(spark: Any, frames: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of frames over small tables. Code made for each of them would cost more than it computes."""
+    saved = {name: spark.conf.get(name) for name in QUICK}
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            return dict(zip(frames, pool.map(lambda f: f.toArrow().to_pylist(), frames.values()), strict=True))  # fmt: skip
+    finally:
+        for name, value in saved.items():
+            spark.conf.set(name, value)
 
 
 def _rows(rows: list[dict[str, Any]], columns: list[str]) -> list[Any]:

@@ -51,13 +51,21 @@ def marked(text: str, error: sw.AnalysisError) -> str:
         ("SELECT DISTINCT srcIP FROM packets", "DISTINCT", "add ts to the select list"),
         ("SELECT srcIP FROM packets ORDER BY len", "len", "the times here are: ts"),
         ("SELECT srcIP, ts FROM packets ORDER BY ts DESC", "DESC", "leave DESC out"),
-        ("SELECT window_start, sum(n) FROM TUMBLE((SELECT srcIP, count(*) AS n FROM packets [RANGE 1 MINUTE] GROUP BY srcIP), ts, INTERVAL 1 HOUR) GROUP BY window_start", "srcIP, count(*)", "window_end"),
-        ("SELECT sum(l) FROM (SELECT len AS l FROM packets) GROUP BY window(ts, '1 minute')", "len", "add ts to that select list"),
+        ("SELECT window_start, sum(n) FROM TUMBLE((SELECT srcIP, count(*) AS n FROM packets [RANGE 1 MINUTE] GROUP BY srcIP), ts, INTERVAL 1 HOUR) GROUP BY window_start", "srcIP, count(*) AS n", "window_end"),
+        ("SELECT sum(l) FROM (SELECT len AS l FROM packets) GROUP BY window(ts, '1 minute')", "len AS l", "add ts to that select list"),
         ("SELECT srcIP, ts FROM packets EMIT ORDERED", "packets", "leave EMIT out"),
         ("SELECT count(*) FROM packets a [RANGE 1 MINUTE], other b WHERE a.srcIP = b.srcIP", "[RANGE 1 MINUTE]", "behind both"),
         ("SELECT heavy_hitters(srcIP) FROM packets [RANGE 1 MINUTE]", "heavy_hitters(srcIP)", "heavy_hitters(srcIP, 0.05)"),
-        ("SELECT srcIP FROM packets UNION ALL SELECT srcIP, len FROM other", "SELECT srcIP, len FROM other", "same columns"),
+        ("SELECT srcIP, ts FROM packets UNION ALL SELECT srcIP, ts, len FROM other", "SELECT srcIP, ts, len FROM other", "same columns"),
         ("SELECT t.* FROM packets p", "t", "p"),
+        ("SELECT srcIP, count(*) FROM SESSION(packets, ts, INTERVAL 5 MINUTES) GROUP BY srcIP, window_start", "SESSION(packets, ts, INTERVAL 5 MINUTES)", "PARTITION BY srcIP"),
+        ("SELECT count(*) FROM SESSION(TABLE packets PARTITION BY srcIP, DESCRIPTOR(ts), INTERVAL 5 MINUTES) GROUP BY window_start", "SESSION(TABLE packets PARTITION BY srcIP, DESCRIPTOR(ts), INTERVAL 5 MINUTES)", "SESSION(TABLE t, DESCRIPTOR(ts), gap)"),
+        ("SELECT count(*) FROM packets GROUP BY session_window(ts, '1 minute', '1 minute')", "session_window(ts, '1 minute', '1 minute')", "session_window(ts, '5 minutes')"),
+        ("SELECT wid FROM packets GROUP BY session_window(ts, '1 minute')", "wid", "the columns are"),
+        ("SELECT srcIP FROM packets HAVING srcIP = 'a'", "srcIP = 'a'", "write WHERE"),
+        ("SELECT srcIP FROM packets UNION ALL SELECT srcIP FROM other", "srcIP", "add ts to that select list"),
+        ("SELECT a.len FROM packets a LEFT JOIN other b USING (srcIP)", "packets a LEFT JOIN other b USING (srcIP)", "in the place of USING"),
+        ("SELECT count(*), max(struct(len, srcIP)) FROM packets GROUP BY srcIP, window(ts, '1 minute')", "max(struct(len, srcIP))", "supported aggregate"),
         ("SELECT srcIP, window(ts, '2 minutes') AS w FROM packets GROUP BY srcIP, window(ts, '1 minute')", "window(ts, '2 minutes')", "same window"),
         ("SELECT srcIP, count(*) FROM packets GROUP BY 7, window(ts, '1 minute')", "7", "from 1 to 2"),
     ],
@@ -117,7 +125,7 @@ def test_a_batch_table_is_no_stream(spark: Any):
 
 
 @pytest.mark.parametrize(
-    "value", ["it's", "a;b -- c", "/* x */", "back\\slash", "${env:HOME}", '"', "`", "表😀", "'); DROP", "\\'", "$${x}", "%_"]
+    "value", ["a\x0012", "\\0", "\x7f\x80ÿ", "\r\n\t", "it's", "a;b -- c", "/* x */", "back\\slash", "${env:HOME}", '"', "`", "表😀", "'); DROP", "\\'", "$${x}", "%_"]
 )  # fmt: skip
 def test_a_value_comes_out_as_it_went_in(value: str, streams: dict[str, Any]):
     from slackwater.model.render import render

@@ -91,6 +91,18 @@ def test_a_script_defines_streams_views_and_tables(spark: Any, work: Path):
     assert report.ok and not [w for w in report.warnings if w.kind == "late"]
 
 
+def test_words_of_others_mean_the_same(spark: Any, work: Path):
+    plain = made(spark, PACKETS + TALKERS, work)
+    theirs = made(
+        spark,
+        PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)").replace("TIME ts PROGRESS DELAY 2 SECONDS", "")
+        + TALKERS.replace("CREATE", "CREATE OR REFRESH").replace("GROUP BY srcIP", "GROUP BY srcIP EMIT ON WINDOW CLOSE"),
+        work,
+    )  # fmt: skip
+    one, other = (s.outputs["talkers"]._stream._node for s in (plain, theirs))
+    assert render(one, policies=True) == render(other, policies=True)
+
+
 def test_a_check_warns_of_late_rows_and_silent_partitions(spark: Any, work: Path):
     text = """
     CREATE STREAM p (srcIP STRING, len INT, ts TIMESTAMP) USING parquet OPTIONS (path '${work}/packets')
@@ -141,6 +153,8 @@ def test_a_raw_input_is_taken_apart_before_its_time_is_named(spark: Any, tmp_pat
         ("CREATE STREAM r USING rate; CREATE STREAM s TIME ts AS SELECT tymestamp AS ts FROM r;", "COLUMN_NOT_FOUND", "tymestamp"),
         (PACKETS + "CREATE STREAM s TIME ts AS SELECT * FROM packets;", "NOT_RAW", "has a time already"),
         (PACKETS, "NO_OUTPUT", "no output"),
+        (PACKETS.replace("len INT", "WATERMARK FOR ts AS ts, len INT"), "SYNTAX", "in front of a column"),
+        (PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS len - INTERVAL '2' SECOND)"), "SYNTAX", "another column"),
         (TALKERS, "NO_TABLE", "packets"),
     ],
 )  # fmt: skip
@@ -160,6 +174,26 @@ def test_a_secret_is_shown_by_its_name(spark: Any, work: Path, monkeypatch: pyte
     with pytest.raises(sw.AnalysisError) as raised:
         made(spark, text, work)
     assert "hush" not in str(raised.value) and "${env:HIDDEN_PLACE}" in str(raised.value)
+
+
+def marked(text: str, error: Any) -> str:
+    """The letters that an error points at."""
+    line = text.split("\n")[error.place.line - 1]
+    return line[error.place.column - 1 :][: error.place.length]
+
+
+def test_a_state_that_nothing_frees_points_at_its_clause(spark: Any, work: Path):
+    """Found when the query starts: punctuation on one column says nothing of the other."""
+    text = """
+    CREATE STREAM p (srcIP STRING, len INT, ts TIMESTAMP, done TIMESTAMP) USING parquet OPTIONS (path '${work}/packets')
+      TIME ts PROGRESS PUNCTUATED BY done;
+    CREATE TEMPORARY VIEW v AS SELECT srcIP, count(*) AS n FROM p GROUP BY srcIP;
+    CREATE STREAMING TABLE t USING noop AS SELECT srcIP FROM v WHERE n > 1;
+    """
+    with pytest.raises(sw.AnalysisError) as raised:
+        made(spark, text, work).start(checkpointLocation=str(work / "ck"))
+    assert raised.value.condition == "UNBOUNDED_STATE"
+    assert marked(text, raised.value) == "GROUP BY srcIP"
 
 
 REWRITTEN = {
@@ -183,12 +217,15 @@ def test_a_restart_compares_trees_and_not_texts(spark: Any, work: Path):
     assert table(work / "talkers") == table(work / "others") == sorted(expected)
     for name in ("white space, comments and case", "a view between"):
         started(spark, HEAD + PACKETS + OTHER + REWRITTEN[name] + OTHERS, work)
-    for wrong in (
-        after.replace("count(*) AS n", "count(*) AS m"), after.replace("count(*)", "sum(len)"),
-        after.replace("packets", "packages"), after.replace("INTERVAL 10 SECONDS", "INTERVAL 20 SECONDS"),
+    for wrong, clause in (
+        (after.replace("count(*) AS n FROM TUMBLE", "count(*) AS m FROM TUMBLE"), "srcIP, window_end, count(*) AS m"),
+        (after.replace("count(*) AS n FROM TUMBLE", "sum(len) AS n FROM TUMBLE"), "GROUP BY srcIP, window_start"),
+        (after.replace("packets", "packages").replace("/packages'", "/packets'"), "packages"),
+        (after.replace("INTERVAL 10 SECONDS", "INTERVAL 20 SECONDS"), "GROUP BY srcIP, window_start"),
+        (after.replace("GROUP BY srcIP, window_start", "WHERE len > 1 GROUP BY srcIP, window_start"), "len > 1"),
     ):  # fmt: skip
-        wrong = wrong.replace("/packages'", "/packets'")
         with pytest.raises(sw.CheckpointError) as raised:
             started(spark, wrong, work)
         assert raised.value.condition == "QUERY_CHANGED"
+        assert marked(wrong, raised.value) == clause, str(raised.value)
     assert table(work / "talkers") == sorted(expected)

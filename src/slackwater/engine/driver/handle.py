@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slackwater.engine.clock import monotonic, sleep
-from slackwater.engine.driver.loop import Loop
+from slackwater.engine.driver.loop import Closed, Loop
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import request_flush
@@ -232,6 +232,13 @@ class StreamingQuery:
         if self._spark.isActive:
             self._spark.stop()
         self._done.wait()
+
+    def finish(self) -> None:
+        """Stop as soon as the batch at hand has ended, where `stop` cuts it short and the next start runs it again."""
+        self._loop.close()
+        self.stop()
+        if isinstance(self._error, Closed):
+            self._error = None
 
     def explain(self, extended: bool = False) -> None:
         """Print the plan: streams, operators, engines and the reasons for them."""

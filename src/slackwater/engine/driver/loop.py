@@ -88,6 +88,10 @@ class Query:
         return (index,) if self.numbers is None else self.numbers[index]
 
 
+class Closed(Exception):
+    """Spark asked for a batch behind the last one that a query was to run."""
+
+
 class Loop:
     """Runs the batches of one query on one checkpoint; everything durable is in the checkpoint."""
 
@@ -98,6 +102,7 @@ class Loop:
         self.final = False
         self.idle_count = 0
         self.abandoned = False
+        self.closed = False
         self.error: BaseException | None = None
         self.records: list[dict[str, Any]] = []
         self.last = manifests.last(checkpoint)
@@ -127,6 +132,11 @@ class Loop:
         with self._busy:
             pass
 
+    def close(self) -> None:
+        """Wait for a batch that still runs, and refuse all others: what Spark has planned runs after the next start."""
+        with self._busy:
+            self.closed = True
+
     def settle(self) -> None:
         """Wait for a batch that still runs, and publish what is committed: another loop will know other outputs."""
         with self._busy:
@@ -144,6 +154,8 @@ class Loop:
         """The steps of a batch."""
         if self.abandoned:
             return
+        if self.closed:
+            raise Closed
         done = manifests.read(self.checkpoint, batch_id)
         if done is not None:
             check_done(self.query.host, self.checkpoint, done)

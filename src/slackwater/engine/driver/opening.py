@@ -69,11 +69,16 @@ def open_query(
     check_numbers(version, numbers, checkpoint.location)
     check_origins(plan, version, stored["outputs"], trees, checkpoint.location)
     problems: list[str] = []
+    about: dict[str, str] = {}
     for name, tree in trees.items():
         before = stored["outputs"].get(name)
         if before is not None and before != tree:
-            diff = difflib.unified_diff(before, tree, "checkpoint", "this query", lineterm="", n=2)
+            diff = list(
+                difflib.unified_diff(before, tree, "checkpoint", "this query", lineterm="", n=2)
+            )
             problems.append("\n".join(diff))
+            new = next((line for line in diff[2:] if line.startswith("+")), "+")
+            about = about or {"output": name, "line": new[1:].strip()}
     if stored["sources"] != sources:
         problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
     # A setting that an older version did not store counts from now on.
@@ -94,6 +99,7 @@ def open_query(
             "set back with spark.conf.set(...). A function "
             "shown as name@version that still means the same may be given the checkpoint's version=",
             location=checkpoint.location,
+            **about,
         )
     plans = {**stored["plans"], **plans}
     settings = {**stored["settings"], **settings}

@@ -1,7 +1,7 @@
 """Sessions: rows of a key that follow each other by less than a gap.
 
 The state are parts of open sessions: first tick, last tick (``_pane``), partial aggregates. A part is alive
-while the bound is below its last tick plus the gap. Where the session goes on after that, because of later
+while the bound is below its last tick plus the gap (a tick more, if sessions are closed). Where the session goes on after that, because of later
 rows, the part is written again with the session's last tick: so what is alive can be told from the bound
 alone, and dead parts leave with their run.
 """
@@ -33,13 +33,13 @@ Ints = npt.NDArray[np.int64]
 
 def needed(w: SessionWindow, bound: int) -> int:
     """Least last tick of a part that is alive at ``bound``."""
-    return clamp(bound - w.gap + 1)
+    return clamp(bound - w.reach + 1)
 
 
 def step(
     spec: AggregateSpec, new: pa.Table, state: pa.Table, old: int, bound: int
 ) -> AggregateStep:
-    """Close the sessions whose last tick plus the gap the bound has reached.
+    """Close the sessions whose last tick plus the gap the bound has reached, or passed if they are closed.
 
     ``state`` holds all parts that are alive at ``old`` (dead ones are left out here). Late rows join open
     sessions, or make one if it is not closed already; those that can do neither are dropped.
@@ -49,7 +49,7 @@ def step(
     done = max(old, bound)
     alive = needed(w, old)
     state = state.filter(pa.array(ints(state, "_pane") >= alive))
-    table, session, stored = _sessions(spec, [state, new], w.gap)
+    table, session, stored = _sessions(spec, [state, new], w.reach)
     if not table.num_rows:
         return AggregateStep(
             output_schema(spec).empty_table(), partials_schema(spec).empty_table(), 0
@@ -82,12 +82,12 @@ def merge_parts(spec: AggregateSpec, rows: pa.Table, first: int) -> pa.Table:
     w = spec.window
     assert isinstance(w, SessionWindow)
     rows = rows.filter(pa.array(ints(rows, "_pane") >= first))
-    table, session, _ = _sessions(spec, [rows], w.gap)
+    table, session, _ = _sessions(spec, [rows], w.reach)
     return _folded(spec, table, session)
 
 
 def _sessions(
-    spec: AggregateSpec, tables: Sequence[pa.Table], gap: int
+    spec: AggregateSpec, tables: Sequence[pa.Table], reach: int
 ) -> tuple[pa.Table, Ints, npt.NDArray[np.bool_]]:
     """Parts sorted by key and first tick, the number of the session of each, and which are of the first table."""
     schema = partials_schema(spec)
@@ -104,8 +104,8 @@ def _sessions(
     # The greatest last tick so far within the key: as a rank, so that a key's number can go before it.
     ticks, rank = np.unique(last, return_inverse=True)
     number = np.cumsum(fresh) - 1
-    reach = np.maximum.accumulate(number * np.int64(len(ticks)) + rank) % len(ticks)
-    fresh[1:] |= first[1:] >= ticks[reach[:-1]] + gap
+    newest = np.maximum.accumulate(number * np.int64(len(ticks)) + rank) % len(ticks)
+    fresh[1:] |= first[1:] >= ticks[newest[:-1]] + reach
     return table, np.cumsum(fresh) - 1, order < tables[0].num_rows
 
 

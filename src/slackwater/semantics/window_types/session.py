@@ -24,16 +24,17 @@ class Sessions(WindowRules[SessionWindow]):
         )
 
     def result_bound(self, bound: int, w: SessionWindow) -> int:
-        return bound
+        # A closed session whose end is the bound may still grow; the time of its result is one tick below its end.
+        return bound - int(w.closed)
 
     def missed(self, times: Ints, bound: int, w: SessionWindow) -> Ints:
-        return (times + w.gap <= bound).astype(np.int64)
+        return (times + w.reach <= bound).astype(np.int64)
 
     def closing(self, hi: int, w: SessionWindow) -> int:
-        return hi + w.gap
+        return hi + w.reach
 
     def reaching(self, needed: int, w: SessionWindow) -> int:
-        return needed
+        return needed + int(w.closed)
 
     def shifted(self, w: SessionWindow, ticks: int) -> SessionWindow:
         return w

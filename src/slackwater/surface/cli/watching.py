@@ -66,8 +66,7 @@ def end(started: list[Any]) -> None:
     """End each query after the batch at hand, and say what it did."""
     for q in started:
         if q.isActive:
-            finish = getattr(q, "finish", q.stop)
-            finish()
+            q.finish()
         record = q.lastProgress
         if record is not None and q.exception() is None:
             say(summed(q.name or q.id, record))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slackwater.errors import AnalysisError
 from slackwater.surface.sql.conjuncts import conjuncts
 from slackwater.surface.sql.expressions import Expressions, Written, quoted
 from slackwater.surface.sql.groups import GroupBuilder
 from slackwater.surface.sql.joins import JoinBuilder
+from slackwater.surface.sql.row_clauses import RowClauses
 from slackwater.surface.sql.scopes import Relation, Scope, Side
 from slackwater.surface.sql.text import Span, meant
 from slackwater.surface.sql.tree import (
@@ -28,7 +28,7 @@ from slackwater.surface.sql.tree import (
     WindowClause,
     Word,
 )
-from slackwater.surface.sql.windows import of_clause, of_function
+from slackwater.surface.sql.windows import check_node, of_clause, of_function
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
@@ -59,6 +59,7 @@ class Builder:
         ended: bool = False,
     ):
         self.expressions, self.text = expressions, expressions.text
+        self._rows = RowClauses(expressions)
         self._functions = functions or {}
         self._ended = ended
 
@@ -75,18 +76,22 @@ class Builder:
         else:
             made = self._union(body, names)
         if not isinstance(body, Select):
-            made = self._ordered(made, query.order)
+            made = self._rows.ordered(made, query.order)
         if query.promise is not None:
             with self.expressions.blamed([], query.promise.span):
                 made = made.withQuality(query.promise.policy)
+            self.expressions.clauses.note(made._node, query.promise.span)
         return made
 
     def _union(self, union: UnionAll, names: Names) -> Stream:
         parts = [self.query(p, names) for p in union.parts]
+        for one, query in zip(parts, union.parts, strict=True):
+            check_node(one._node, self.expressions, query.span, "UNION ALL")
         made = parts[0]
         for part, query in zip(parts[1:], union.parts[1:], strict=True):
             with self.expressions.blamed([], query.span):
                 made = made.union(part)
+            self.expressions.clauses.note(made._node, query.span)
         return made
 
     # --- SELECT -----------------------------------------------------------------------------------
@@ -106,8 +111,13 @@ class Builder:
         clause = relation.window is not None and relation.window.kind == "clause"
         if groups.is_grouped() or clause:
             made = groups.built()
-            made = self._distinct(select, made, made)
-            return self._ordered(made, query.order)
+            made = self._rows.distinct(select, made, made)
+            return self._rows.ordered(made, query.order)
+        if select.having is not None:
+            raise self.text.error(
+                select.having.span, "NO_GROUP_BY", "HAVING is a condition on groups, and there is no GROUP BY and no aggregate",
+                hint="write WHERE instead",
+            )  # fmt: skip
         if relation.window is not None:
             raise self.text.error(
                 relation.window.span, "NO_GROUP_BY", "a table function stands without GROUP BY: its windows are those of aggregates",
@@ -143,17 +153,18 @@ class Builder:
             written = scope.written(cut)
             with self.expressions.blamed([written], cut.span, columns=relation.stream.columns):
                 relation = relation.of(relation.stream.where(written.text))
+            self.expressions.clauses.note(relation.stream._node, cut.span)
         return relation
 
     def _projected(self, select: Select, scope: Scope, order: Cut | None) -> Stream:
         stream = scope.stream
         columns = [c for item in select.items for c in self._columns(item, scope)]
-        before = self._distinct_before(select, scope, columns)
+        before = self._rows.distinct_before(select, scope, columns)
         if before is not None:
             stream = before
-        early = order is not None and not self._keeps(order, columns)
+        early = order is not None and not self._rows.keeps(order, columns)
         if early:
-            stream = self._ordered(stream, order, scope)
+            stream = self._rows.ordered(stream, order, scope)
         made = stream
         if [c.named for c in columns] != [quoted(n) for n in stream.columns]:
             fields = stream.columns
@@ -164,16 +175,26 @@ class Builder:
             with self.expressions.blamed(columns, None, alone, fields):
                 self._check_twice(select, columns)
                 made = stream.select(*[c.named for c in columns])
-            span = select.items[0].cut.span.to(select.items[-1].cut.span)
-            self.expressions.lists[id(made._node)] = span
+            self.expressions.clauses.note(made._node, select.list_span)
         if select.distinct is not None and before is None:
-            made = self._distinct(select, made, stream)
-        return made if early else self._ordered(made, order)
+            made = self._rows.distinct(select, made, stream)
+        return made if early else self._rows.ordered(made, order)
+
+    def _fields(self, item: Item, fields: Sequence[tuple[str, str]]) -> list[Written]:
+        """The fields of ``struct.*``."""
+        gone = {w.name.lower() for w in item.without}
+        return [
+            Written(text, (), item.cut.span, name)
+            for name, text in fields
+            if name.lower() not in gone
+        ]
 
     def _columns(self, item: Item, scope: Scope) -> list[Written]:
         """The columns of an item: several for a star."""
         span = item.cut.span
         if item.star:
+            if item.of is not None and (fields := scope.fields_of(item.of)):
+                return self._fields(item, fields)
             pairs = [(c, c) for c in scope.stream.columns] if item.of is None else scope.columns_of(item.of)  # fmt: skip
             gone = {w.name.lower() for w in item.without}
             for word in item.without:
@@ -209,98 +230,6 @@ class Builder:
                     hint="give one of them another name with AS", also=seen[name.lower()],
                 )  # fmt: skip
             seen[name.lower()] = c.span
-
-    # --- DISTINCT and ORDER BY --------------------------------------------------------------------
-
-    def _distinct(self, select: Select, made: Stream, below: Stream) -> Stream:
-        distinct = select.distinct
-        if distinct is None:
-            return made
-        subset = [self._named(made, w) for w in distinct.on] or None
-        within = None if distinct.within is None else distinct.within.value
-        try:
-            with self.expressions.blamed([], distinct.span):
-                return made.dropDuplicates(subset, within=within)
-        except AnalysisError as error:
-            raise self._distinct_error(error, below) from None
-
-    def _distinct_error(self, error: AnalysisError, stream: Stream) -> AnalysisError:
-        if error.condition not in ("UNBOUNDED_STATE", "NO_PROGRESS") or error.place is None:
-            return error
-        time = next(iter(stream.timeColumns), "the time")
-        return AnalysisError(
-            "UNBOUNDED_STATE",
-            "DISTINCT would have to remember every row for ever",
-            hint=f"add {time} to the select list, or write DISTINCT ON (...) WITHIN 10 MINUTES: how far apart duplicates can be",
-        ).at(error.place)
-
-    def _distinct_before(
-        self, select: Select, scope: Scope, columns: Sequence[Written]
-    ) -> Stream | None:
-        """Rows without duplicates where these are told by columns below the select list."""
-        distinct = select.distinct
-        if distinct is None or (not distinct.on and distinct.within is None):
-            return None
-        names = [scope.column(w) for w in distinct.on]
-        if not names:
-            for c in columns:
-                if not (c.text.startswith("`") and c.text.endswith("`") and c.text.count("`") == 2):
-                    return None
-                names.append(c.text[1:-1])
-        within = None if distinct.within is None else distinct.within.value
-        try:
-            with self.expressions.blamed([], distinct.span):
-                return scope.stream.dropDuplicates(names, within=within)
-        except AnalysisError as error:
-            raise self._distinct_error(error, scope.stream) from None
-
-    def _named(self, stream: Stream, word: Word) -> str:
-        with self.expressions.blamed([], word.span):
-            return stream._column(word.name)
-
-    def _keeps(self, order: Cut, columns: Sequence[Written]) -> bool:
-        """Whether the column of ORDER BY is one of the select list."""
-        name = self._order_name(order)
-        names = [c.alias or c.text.strip("`") for c in columns]
-        return name.rpartition(".")[2].lower() in [n.lower() for n in names]
-
-    def _order_name(self, order: Cut) -> str:
-        tokens = list(self.expressions.tokens_of(order))
-        if tokens and tokens[-1].is_word("ASC"):
-            tokens = tokens[:-1]
-        elif tokens and tokens[-1].is_word("DESC"):
-            raise self.text.error(
-                tokens[-1].span, "BAD_ORDER", "rows of a stream leave in rising order of time alone",
-                hint="leave DESC out",
-            )  # fmt: skip
-        parts = [t.name for t in tokens[::2] if t.is_name]
-        plain = len(tokens) == 2 * len(parts) - 1 and all(t.is_sign(".") for t in tokens[1::2])
-        if not plain or not parts:
-            raise self.text.error(
-                order.span,
-                "BAD_ORDER",
-                "a stream is ordered by its time column alone",
-                hint="write ORDER BY ts",
-            )
-        return ".".join(parts)
-
-    def _ordered(self, made: Stream, order: Cut | None, scope: Scope | None = None) -> Stream:
-        if order is None:
-            return made
-        name = self._order_name(order)
-        if scope is not None:
-            name = scope.column(Word(name, order.span))
-        else:
-            name = name.rpartition(".")[2]
-        column = next((c for c in made.columns if made._same(c, name)), None)
-        if column is None or column not in made.timeColumns:
-            have = ", ".join(made.timeColumns) or "none"
-            raise self.text.error(
-                order.span, "BAD_ORDER", f"a stream is ordered by its time, and '{name}' is not it",
-                hint=f"the times here are: {have}",
-            )  # fmt: skip
-        with self.expressions.blamed([], order.span):
-            return made.sort(column)
 
     # --- FROM -------------------------------------------------------------------------------------
 
@@ -361,6 +290,7 @@ class Builder:
         if isinstance(source, LateRows):
             with self.expressions.blamed([], source.span):
                 stream = stream.late
+            self.expressions.clauses.note(stream._node, source.span)
         word = source.alias or source.name
         return Relation(stream, (Side(word.name, word.span, stream),), source.span)
 

@@ -14,6 +14,7 @@ from slackwater.surface.sql.tree import Duration
 
 _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _UNITS = (*_FIELDS, "WEEK", "MILLISECOND", "MICROSECOND")
+_SHORT = {"SEC": "SECOND", "MIN": "MINUTE"}
 _MONTHS = ("MONTH", "YEAR", "QUARTER")
 _CLOCK = re.compile(r"[+]?(?:(\d+) )?(\d+(?::\d+){0,2}(?:\.\d+)?)")
 
@@ -57,15 +58,16 @@ def duration(cursor: Cursor, what: str, *, rows: bool = False) -> Duration:
 def _unit(token: Token) -> str:
     """The unit that a word is, or nothing; a month counts, so that it can be refused by name."""
     word = token.word.removesuffix("S") if token.kind == "word" else ""
+    word = _SHORT.get(word, word)
     return word if word in (*_UNITS, *_MONTHS) else ""
 
 
 def _pairs(cursor: Cursor) -> str:
     words = []
     if _unit(cursor.peek()):  # the number was a variable
-        words.append(cursor.next().text.lower())
+        words.append(_unit(cursor.next()).lower())
     while cursor.peek().kind == "number" and _unit(cursor.peek(1)):
-        words.append(f"{cursor.next().text} {cursor.next().text.lower()}")
+        words.append(f"{cursor.next().text} {_unit(cursor.next()).lower()}")
     return " ".join(words)
 
 
@@ -86,13 +88,13 @@ def _interval(cursor: Cursor, what: str) -> str:
     unit = _unit(cursor.peek())
     if not unit:
         return sign + value
-    as_written = cursor.next().text.lower()
+    cursor.next()
     if cursor.take("TO"):
         last = _unit(cursor.next())
         return sign + _clock(cursor, token, value, unit, last)
     if cursor.peek().is_sign("(") and cursor.peek(2).is_sign(")"):
         cursor.at += 3  # a precision, which changes nothing
-    return f"{sign}{value} {as_written}"
+    return f"{sign}{value} {unit.lower()}"
 
 
 def _clock(cursor: Cursor, token: Token, value: str, first: str, last: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slackwater.errors import AnalysisError
+from slackwater.surface.sql.clauses import Clauses
 from slackwater.surface.sql.cursor import Cursor
 from slackwater.surface.sql.text import Span, meant
 from slackwater.surface.sql.tokens import Token
@@ -78,8 +79,7 @@ class Expressions:
         self.cursor, self.text, self.variables = cursor, cursor.text, cursor.variables
         self.tokens = cursor.tokens
         self._spark = spark
-        self.lists: dict[int, Span] = {}
-        """Where the select list of a projection stands, by the id of its node."""
+        self.clauses = Clauses()
 
     def write(
         self,
@@ -169,10 +169,20 @@ class Expressions:
                 add(text, Span(token.start, self.tokens[last - 1].end), False)
                 i, end = last, self.tokens[last - 1].end
                 continue
-            text = self.variables.spark(token)
-            add(text, token.span, text == token.text)
-            i, end = i + 1, token.end
+            last = max(i + 1, self._texts(i, cut.last))
+            run = self.tokens[i:last]
+            text = (
+                self.variables.texts(run) if run[0].kind == "text" else self.variables.spark(token)
+            )
+            add(text, Span(token.start, run[-1].end), text == token.text)
+            i, end = last, run[-1].end
         return Written("".join(texts), tuple(pieces), cut.span, alias)
+
+    def _texts(self, at: int, limit: int) -> int:
+        """The number behind the literals that stand side by side from here on: Spark takes them for one."""
+        while at < limit and self.tokens[at].kind == "text" and not self.tokens[at].is_binary:
+            at += 1
+        return at
 
     def _syntax(self, error: Any, made: Written) -> AnalysisError:
         """An error of Spark's parser as ours."""
@@ -199,22 +209,25 @@ class Expressions:
         except AnalysisError as error:
             if error.place is not None:
                 raise
-            guilty = list(given)
+            guilty, sure = list(given), False
             if len(guilty) > 1 and alone is not None:
                 guilty = self._guilty(guilty, alone)
+                sure = len(guilty) == 1  # what all of them fail at is no fault of one
             cause = error.__cause__
             if guilty and cause is not None and hasattr(cause, "getQueryContext"):
                 raise self._pointed(cause, guilty, columns, error) from None
             where = guilty[0].span if len(guilty) == 1 else None
-            raise error.at(self.text.place(span or where or Span(0, 1))) from None
+            span = where if sure else span or where
+            raise error.at(self.text.place(span or Span(0, 1))) from None
 
     def _guilty(self, given: Sequence[Written], alone: Callable[[Written], Any]) -> list[Written]:
+        guilty = []
         for one in given:
             try:
                 alone(one)
             except AnalysisError:
-                return [one]
-        return []
+                guilty.append(one)
+        return guilty
 
     def _pointed(
         self,

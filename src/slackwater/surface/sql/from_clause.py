@@ -25,12 +25,11 @@ from slackwater.surface.sql.tree import (
 )
 from slackwater.surface.sql.window_clause import window_clause
 
-FUNCTIONS = ("TUMBLE", "HOP")
+FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
 _ABSENT = {
     "CUMULATE": "write one TUMBLE for each size, or [RANGE ALL SLIDE 1 MINUTE WATTR ts] for all since an origin",
-    "SESSION": "use sw.sessionWindow(gap) in Python: sessions are not there yet in SQL",
 }  # fmt: skip
-_SIZES = {"TUMBLE": ("size", "offset"), "HOP": ("slide", "size", "offset")}
+_SIZES = {"TUMBLE": ("size", "offset"), "HOP": ("slide", "size", "offset"), "SESSION": ("gap",)}
 _NO_ALIAS = RESERVED | frozenset(
     [
         "INNER",
@@ -239,11 +238,12 @@ class FromReader:
                 first.span, "NOT_THERE_YET", f"{first.word} is not there", hint=_ABSENT[first.word]
             )
         if not first.is_word(*FUNCTIONS):
-            raise cursor.expected("TUMBLE or HOP", known=FUNCTIONS, back=0)
+            raise cursor.expected("TUMBLE, HOP or SESSION", known=FUNCTIONS, back=0)
         cursor.next()
         cursor.expect_sign("(")
         names = ("data", "timecol", *_SIZES[first.word])
         given: dict[str, object] = {}
+        self._partition: tuple[Word, ...] = ()
         places: dict[str, Span] = {}
         for number in range(len(names) + 1):
             if number and not cursor.take_sign(","):
@@ -261,18 +261,24 @@ class FromReader:
         span = cursor.span_from(first)
         for name in names:
             if name not in given and name != "offset":
-                order = ", ".join({"data": "TABLE t", "timecol": "DESCRIPTOR(ts)"}.get(n, n) for n in names[:-1])  # fmt: skip
+                shown = {"data": "TABLE t", "timecol": "DESCRIPTOR(ts)"}
+                order = ", ".join(shown.get(n, n) for n in names if n != "offset")
                 raise cursor.text.error(
                     span,
                     "SYNTAX",
                     f"{first.word} has no {name.upper()}",
                     hint=f"write {first.word}({order})",
                 )
+        if self._partition and first.word != "SESSION":
+            raise cursor.text.error(
+                self._partition[0].span, "SYNTAX", f"{first.word} has no PARTITION BY: its windows are the same for all rows",
+                hint="take it out, and write GROUP BY",
+            )  # fmt: skip
         sizes = {n: v for n, v in given.items() if isinstance(v, Duration)}
         source, time = given["data"], given["timecol"]
         assert isinstance(source, TableName | SubQuery | LateRows)
         assert isinstance(time, Word)
-        return TableFunction(first.word, source, time, sizes, None, span)
+        return TableFunction(first.word, source, time, sizes, None, span, partition=self._partition)
 
     def _argument_name(self, names: tuple[str, ...], number: int, function: Token) -> str:
         cursor = self.cursor
@@ -295,20 +301,17 @@ class FromReader:
     def _argument(self, name: str) -> object:
         cursor = self.cursor
         if name == "data":
-            cursor.take("TABLE")
-            first = cursor.peek()
-            if first.is_sign("("):
-                cursor.next()
-                query = self._query(cursor)
-                cursor.expect_sign(")")
-                return SubQuery(query, None, None, cursor.span_from(first))
-            if first.is_word("LATE") and cursor.peek(1).is_sign("("):
-                cursor.at += 2
-                late = cursor.expect_name("a stream")
-                cursor.expect_sign(")")
-                return LateRows(late, None, None, cursor.span_from(first))
-            word = cursor.expect_name("a stream, a view or a table")
-            return TableName(word, None, None, word.span)
+            made = self._data()
+            if cursor.take("PARTITION", "BY"):
+                bracket = cursor.take_sign("(")
+                self._partition = (cursor.expect_name("a column"),)
+                # Without brackets the next comma begins the next argument, unless a column follows and another comma.
+                while cursor.peek().is_sign(",") and (bracket or self._goes_on()):
+                    cursor.next()
+                    self._partition += (cursor.expect_name("a column"),)
+                if bracket:
+                    cursor.expect_sign(")")
+            return made
         if name == "timecol":
             if not cursor.take("DESCRIPTOR"):
                 return cursor.expect_name("the time column")
@@ -317,3 +320,30 @@ class FromReader:
             cursor.expect_sign(")")
             return time
         return duration(cursor, f"the {name}")
+
+    def _goes_on(self) -> bool:
+        """Whether a further column of PARTITION BY stands behind the comma: the time is a DESCRIPTOR, or the last name."""
+        after, then = self.cursor.peek(1), self.cursor.peek(2)
+        return (
+            after.is_name
+            and then.is_sign(",")
+            and self.cursor.peek(3).is_name
+            and not self.cursor.peek(3).is_word("INTERVAL")
+        )
+
+    def _data(self) -> object:
+        cursor = self.cursor
+        cursor.take("TABLE")
+        first = cursor.peek()
+        if first.is_sign("("):
+            cursor.next()
+            query = self._query(cursor)
+            cursor.expect_sign(")")
+            return SubQuery(query, None, None, cursor.span_from(first))
+        if first.is_word("LATE") and cursor.peek(1).is_sign("("):
+            cursor.at += 2
+            late = cursor.expect_name("a stream")
+            cursor.expect_sign(")")
+            return LateRows(late, None, None, cursor.span_from(first))
+        word = cursor.expect_name("a stream, a view or a table")
+        return TableName(word, None, None, word.span)

@@ -9,31 +9,18 @@ from typing import TYPE_CHECKING, Any
 from slackwater.errors import AnalysisError
 from slackwater.surface.check import report
 from slackwater.surface.functions import UserAggregate, heavyHitters
-from slackwater.surface.sql.calls import AGGREGATES, HEAVY_HITTERS, Call, calls
-from slackwater.surface.sql.expressions import Expressions, Written, quoted
-from slackwater.surface.sql.scopes import Scope, WindowOf
+from slackwater.surface.sql.calls import HEAVY_HITTERS, Call
+from slackwater.surface.sql.expressions import Written, quoted
+from slackwater.surface.sql.group_keys import GroupKeys
+from slackwater.surface.sql.scopes import Scope
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut, Item, Select
-from slackwater.surface.sql.window_columns import Tick, WindowColumns
 from slackwater.surface.sql.windows import (
     check_timed,
-    end_of_call,
-    is_call,
-    of_call,
 )
-from slackwater.surface.windows import window
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
-
-
-@dataclass(frozen=True)
-class Key:
-    """A group column: its expression, and what it is called in the result."""
-
-    cut: Cut
-    written: Written
-    name: str | None
 
 
 @dataclass
@@ -45,124 +32,16 @@ class Outputs:
     tokens: list[tuple[int, int]] = field(default_factory=list)
 
 
-class GroupBuilder:
+class GroupBuilder(GroupKeys):
     """Builds the aggregate of one SELECT."""
 
     def __init__(
         self, select: Select, scope: Scope, functions: Mapping[str, Any], *, ended: bool = False
     ):
-        self.select, self.scope = select, scope
-        self.expressions: Expressions = scope.expressions
-        self.text, self.tokens = self.expressions.text, self.expressions.tokens
         self._functions = {name.lower(): f for name, f in functions.items()}
+        super().__init__(select, scope, {*HEAVY_HITTERS, *self._functions})
         self._ended = ended
-        self._special = {*HEAVY_HITTERS, *self._functions}
-        self.keys: list[Key] = []
-        self._columns = WindowColumns(scope)
-        self.names_window = False
         self._outputs = Outputs()
-
-    @property
-    def window(self) -> WindowOf | None:
-        """The window of FROM or of GROUP BY."""
-        return self._columns.window
-
-    @property
-    def ticks(self) -> list[Tick]:
-        """The time columns that are keys."""
-        return self._columns.ticks
-
-    # --- what is grouped --------------------------------------------------------------------------
-
-    def is_grouped(self) -> bool:
-        """Whether the select aggregates at all."""
-        cuts = [i.cut for i in self.select.items if not i.star]
-        if self.select.having is not None:
-            cuts.append(self.select.having)
-        return bool(self.select.group) or any(self._aggregates(c) for c in cuts)
-
-    def _aggregates(self, cut: Cut) -> list[Call]:
-        return calls(self.tokens, cut, AGGREGATES | self._special)
-
-    def _read_keys(self) -> None:
-        for cut in self.select.group:
-            self._key(self._meant(cut))
-        if self.window is not None and self.ticks:
-            raise self.text.error(
-                self.ticks[0].cut.span, "SEVERAL_WINDOWS",
-                "a time column as a key is a window of one tick, and there is another window",
-                hint="take one of the two out; window_start and window_end name the window",
-                also=self.window.span,
-            )  # fmt: skip
-        window_of = self.window
-        if window_of is not None and window_of.kind == "function" and not self.names_window:
-            raise self.text.error(
-                self.select.group_span or self.select.span, "NO_WINDOW_KEY",
-                "GROUP BY does not name the window of the table function",
-                hint="add window_start, window_end to GROUP BY", also=window_of.span,
-            )  # fmt: skip
-
-    def _meant(self, cut: Cut) -> Cut:
-        """The expression that a number or an alias in GROUP BY stands for."""
-        tokens = self.expressions.tokens_of(cut)
-        if len(tokens) != 1:
-            return cut
-        (token,) = tokens
-        if token.kind == "number" and token.text.isdigit():
-            number = int(token.text)
-            if not 1 <= number <= len(self.select.items) or self.select.items[number - 1].star:
-                raise self.text.error(
-                    token.span, "BAD_GROUP", f"the select list has no item {number}",
-                    hint=f"give a number from 1 to {len(self.select.items)}, or the expression",
-                )  # fmt: skip
-            return self.select.items[number - 1].cut
-        if not token.is_name or self._is_column(token.name):
-            return cut
-        same = [
-            i for i in self.select.items if i.alias and i.alias.name.lower() == token.name.lower()
-        ]
-        return same[0].cut if same and not self._aggregates(same[0].cut) else cut
-
-    def _is_column(self, name: str) -> bool:
-        return any(self.scope.stream._same(c, name) for c in self.scope.stream.columns)
-
-    def _key(self, cut: Cut) -> None:
-        tokens = self.expressions.tokens_of(cut)
-        cursor = self.expressions.cursor
-        if (
-            len(tokens) > 1
-            and is_call(cursor, cut.first)
-            and end_of_call(cursor, cut.first) == cut.last
-        ):
-            if self.window is not None:
-                raise self.text.error(
-                    cut.span, "SEVERAL_WINDOWS", "GROUP BY has a second window",
-                    hint="use one window per query; several tables can read one stream", also=self.window.span,
-                )  # fmt: skip
-            self._columns.window = of_call(cut, self.scope)
-            self.names_window = True
-            return
-        parts = self.expressions.chain(cut)
-        if parts is not None and self._columns.column(parts) is not None:
-            self.names_window = True
-            return
-        if parts is not None:
-            name = self.scope.name_of(parts, cut.span)
-            time = next((t for t in self.scope.stream._node.times if t.name == name), None)
-            if time is not None and time.kind != "window" and not time.parts:
-                spec = window(1 if time.is_integer else "1 microsecond", on=time.name)
-                self.ticks.append(Tick(cut, time.name, spec))
-                return
-            self.keys.append(Key(cut, self.scope.written(cut), name))
-            return
-        aliases = [i.alias.name for i in self.select.items if i.alias and self._same(i.cut, cut)]
-        alias = aliases[0] if aliases else None
-        self.keys.append(Key(cut, self.scope.written(cut, alias), alias))
-
-    def _same(self, one: Cut, other: Cut) -> bool:
-        return self.expressions.same(
-            self.expressions.tokens_of(one), self.expressions.tokens_of(other)
-        )
 
     # --- the result -------------------------------------------------------------------------------
 
@@ -181,6 +60,7 @@ class GroupBuilder:
         if not self._outputs.given:
             self._add("count(*)", None, None)
         grouped = self._grouped()
+        self.expressions.clauses.note(grouped._node, self._span())
         first_output = len(grouped.columns) - len(self._outputs.given)
         names = grouped.columns[first_output:]
         keys = grouped.columns[: len(self.keys)]
@@ -188,10 +68,11 @@ class GroupBuilder:
             condition = self._finished(having, names, keys)
             with self.expressions.blamed([condition], condition.span):
                 grouped = grouped.where(condition.text)
+            self.expressions.clauses.note(grouped._node, condition.span)
         return self._selected(grouped, plans, names, keys)
 
     def _grouped(self) -> Stream:
-        specs = [t.spec for t in self.ticks] or ([self.window.spec] if self.window else [])
+        specs = self._specs()
         plain = [k.name if k.written.alias is None else None for k in self.keys]
         texts = [p or k.written.named for p, k in zip(plain, self.keys, strict=True)]
         written = [k.written for k in self.keys] + self._outputs.written
@@ -215,11 +96,8 @@ class GroupBuilder:
         """Try one key or aggregate by itself."""
         stream = self.scope.stream
         key = any(k.written is one for k in self.keys)
-        stream._analyser.aggregates(
-            stream._node.schema,
-            [k.written.text for k in self.keys] if not key else [one.text],
-            ["count(*)"] if key else [one.text],
-        )
+        keys = [one.text] if key else [k.written.text for k in self.keys]
+        stream.groupBy(*keys, *self._specs()).agg("count(*)" if key else one.text)
 
     def _in_sql(self, error: AnalysisError) -> AnalysisError:
         """An error of a group in words of SQL."""
@@ -271,10 +149,17 @@ class GroupBuilder:
         if special or self._columns.swaps(item.cut):
             return _Plan(item, after=self._after(item.cut))
         alias = item.alias.name if item.alias is not None else self._plain_name(item.cut)
+        if alias is not None and alias.lower() in self._taken():
+            alias = None  # the select list above gives it
         written = self.scope.written(item.cut, alias)
         return _Plan(
             item, output=self._add(written.named, written, (item.cut.first, item.cut.last))
         )
+
+    def _taken(self) -> set[str]:
+        """Names that the result of the aggregate has already."""
+        names = {k.name.lower() for k in self.keys if k.name is not None}
+        return names | {"wid", *(s.name.lower() for s in self._specs())}
 
     def _plain_name(self, cut: Cut) -> str | None:
         parts = self.expressions.chain(cut)
@@ -399,8 +284,7 @@ class GroupBuilder:
         with self.expressions.blamed(columns, self.select.span, columns=grouped.columns,
                                      alone=lambda w: grouped.select(w.named)):  # fmt: skip
             made = grouped.select(*[c.named for c in columns])
-        items = self.select.items
-        self.expressions.lists[id(made._node)] = items[0].cut.span.to(items[-1].cut.span)
+        self.expressions.clauses.note(made._node, self.select.list_span)
         return made
 
     def _last(self, cut: Cut, name: str) -> str:

@@ -12,7 +12,7 @@ from slackwater.surface.bands import band
 from slackwater.surface.join import join_streams
 from slackwater.surface.sql.conjuncts import conjuncts, equality
 from slackwater.surface.sql.expressions import Expressions, Parts, Written, quoted
-from slackwater.surface.sql.scopes import Relation, Scope, Side
+from slackwater.surface.sql.scopes import Relation, Scope, Side, owners
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut, JoinOf, WindowClause, Word
 from slackwater.surface.sql.windows import time_of, tumble_texts
@@ -87,6 +87,7 @@ class JoinBuilder:
             )  # fmt: skip
         with self.expressions.blamed([], span):
             made = join_streams([r.stream for r in sides], keys, spans, emit=self._emit)
+        self.expressions.clauses.note(made._node, span)
         shared = frozenset(k.lower() for k in keys if isinstance(k, str))
         every = tuple(replace(r.sides[0], shared=shared) for r in sides)
         return Joined(Relation(made, every, span), tuple(rest))
@@ -107,14 +108,16 @@ class JoinBuilder:
                     times=given.times,
                 )  # fmt: skip
         except AnalysisError as error:
-            raise self._in_sql(error) from None
+            instead = "" if join.on is not None or not join.using else ", in the place of USING"
+            raise self._in_sql(error, f"to ON{instead}") from None
+        self.expressions.clauses.note(made._node, span)
         shared = frozenset(n.lower() for n in names)
         sides = tuple(replace(s, shared=s.shared | shared) for s in (*left.sides, *right.sides))
         if join.how in ("left_semi", "left_anti"):
             return Relation(made, left.sides, join.span, hidden=right.sides)
         return Relation(made, sides, join.span)
 
-    def _in_sql(self, error: AnalysisError) -> AnalysisError:
+    def _in_sql(self, error: AnalysisError, where: str) -> AnalysisError:
         """An error of a join in words of SQL."""
         place, also = error.place, error.also
         if error.condition == "BAD_JOIN" and "nothing says" in error.message:
@@ -122,7 +125,7 @@ class JoinBuilder:
             error = AnalysisError(
                 "BAD_JOIN",
                 "nothing says how far apart in time partners may be, so that rows of both sides would be kept for ever",
-                hint=f"add to ON: AND {example[1] if example else 'a comparison of the two times'}",
+                hint=f"add {where}: AND {example[1] if example else 'a comparison of the two times'}",
             )
         elif error.condition == "JOIN_CONDITION" and "cannot be evaluated" in error.message:
             error = AnalysisError(
@@ -174,7 +177,7 @@ class JoinBuilder:
         scopes = [Scope(r, self.expressions) for r in (left, right)]
 
         def place(parts: Parts, span: Span) -> str | None:
-            sides = _owners(scopes, parts)
+            sides = owners(scopes, parts)
             if len(sides) > 1:
                 raise self.text.error(
                     span, "AMBIGUOUS_COLUMN", f"column '{parts[0]}' is in several of the tables",
@@ -204,7 +207,7 @@ class JoinBuilder:
         for cut in where:
             made = self.expressions.write(cut)
             names = [parts for _, _, parts in self.expressions.names(made)]
-            known = {i for p in names for i in _owners(scopes, p)}
+            known = {i for p in names for i in owners(scopes, p)}
             (both if len(known) == 2 else rest).append(cut)
         return both, rest
 
@@ -252,21 +255,27 @@ class JoinBuilder:
     ) -> Joined:
         """Rows of the same window of two equal TUMBLEs."""
         specs = [r.window.spec if r.window is not None else None for r in (left, right)]
-        if specs[0] is None or specs[1] is None or not isinstance(specs[0], WindowSpec):
+        if specs[0] is None or specs[1] is None:
             odd = left if specs[0] is not None else right
             assert odd.window is not None
             raise self.text.error(
                 odd.window.span, "BAD_JOIN", "one side of the join has a window, the other has none",
                 hint="write the same TUMBLE on both sides",
             )  # fmt: skip
-        assert isinstance(specs[1], WindowSpec)
         one, other = specs[0], specs[1]
-        if one.slide is not None or (one.range, one.origin) != (other.range, other.origin) or other.slide:  # fmt: skip
+        alike = (
+            isinstance(one, WindowSpec)
+            and isinstance(other, WindowSpec)
+            and not (one.slide or other.slide)
+            and (one.range, one.origin) == (other.range, other.origin)
+        )
+        if not alike:
             assert right.window is not None and left.window is not None
             raise self.text.error(
                 right.window.span, "BAD_JOIN", "only TUMBLEs of one size are joined by their windows",
                 hint="give both the same size, and no slide", also=left.window.span,
             )  # fmt: skip
+        assert isinstance(one, WindowSpec) and isinstance(other, WindowSpec)
         parts = list(where if join.on is None else conjuncts(self.expressions.cursor, join.on))
         windows = {c: next((p for p in parts if self._compares(p, c)), None) for c in ("window_start", "window_end")}  # fmt: skip
         if windows["window_start"] is None or windows["window_end"] is None:
@@ -346,7 +355,7 @@ class JoinBuilder:
         ends = []
         for piece in (tokens[: found[0]], tokens[found[0] + 1 :]):
             parts = tuple(t.name for t in piece if t.is_name)
-            sides = _owners(scopes, parts)
+            sides = owners(scopes, parts)
             name = scopes[sides[0]].name_of(parts, cut.span) if len(sides) == 1 else None
             if name is None:
                 return None
@@ -360,20 +369,3 @@ class _Given:
     within: Any
     times: list[str] | None
     emit: str
-
-
-def _owners(scopes: Sequence[Scope], parts: Parts) -> list[int]:
-    """Which of the scopes a name is of: first as table.column, then as a column."""
-    if len(parts) > 1:
-        named = [
-            i
-            for i, scope in enumerate(scopes)
-            if any(s.name.lower() == parts[0].lower() for s in scope.relation.sides)
-        ]
-        if named:
-            return named
-    return [i for i, scope in enumerate(scopes) if _has_column(scope, parts[0])]
-
-
-def _has_column(scope: Scope, name: str) -> bool:
-    return any(s.stream._same(c, name) for s in scope.relation.sides for c in s.stream.columns)

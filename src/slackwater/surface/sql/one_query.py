@@ -68,4 +68,8 @@ def sql(
     cursor = Cursor(whole, tokens_of(whole), Variables(whole, variables))
     query = single(cursor, QueryReader(lambda _, __: None))
     spark = next(iter(known.values())).stream._spark  # type: ignore[union-attr]
-    return Builder(Expressions(cursor, spark), functions).query(query, known)
+    expressions = Expressions(cursor, spark)
+    for one in known.values():
+        if one.stream is not None:
+            expressions.clauses.note(one.stream._node, None)
+    return Builder(expressions, functions).query(query, known)

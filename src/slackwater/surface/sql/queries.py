@@ -113,6 +113,8 @@ class QueryReader:
                     emit = "ordered"
                 elif cursor.take("IMMEDIATE"):
                     emit = "immediate"
+                elif cursor.take("ON", "WINDOW", "CLOSE"):
+                    pass  # results come when their window is complete anyway
                 elif cursor.peek().is_word("CHANGES", "ON", "FINAL"):
                     raise refusals.refuse(
                         cursor, word.span.to(cursor.peek().span), f"EMIT {cursor.peek().word}",

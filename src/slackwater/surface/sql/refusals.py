@@ -90,8 +90,3 @@ def check(cursor: Cursor, cut: Cut) -> None:
             raise refuse(cursor, token.span, token.word, CLAUSES[token.word])
         if token.is_word("GROUPING") and after.is_word("SETS"):
             raise refuse(cursor, token.span.to(after.span), "GROUPING SETS", CLAUSES["GROUPING"])
-        if token.is_word("SESSION_WINDOW") and after.is_sign("("):
-            raise cursor.text.error(
-                token.span, "NOT_THERE_YET", "session_window is not there yet in SQL",
-                hint="use sw.sessionWindow(gap) in Python, which ends a session at rows a gap apart",
-            )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ class WindowOf:
     span: Span
     kind: str
     """``clause``, ``function`` or ``call``."""
+    partition: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,13 @@ class Scope:
         pairs = [(c, self._column_of(side, c)) for c in side.stream.columns]
         return [(c, n) for c, n in pairs if n is not None]
 
+    def fields_of(self, word: Word) -> list[tuple[str, str]]:
+        """The fields of a column that is a struct, with their texts; none if a table of FROM has that name."""
+        own = None if self._side(word.name) is not None else self._own(word.name)
+        kind = None if own is None else self.stream.schema[own].dataType
+        names = getattr(kind, "names", [])
+        return [(n, f"{quoted(own)}.{quoted(n)}") for n in names] if own is not None else []
+
     # --- inside -----------------------------------------------------------------------------------
 
     def _side(self, name: str) -> Side | None:
@@ -181,6 +189,15 @@ class Scope:
             span, "COLUMN_NOT_FOUND", f"'{side.name}' has no column '{name}'",
             hint=meant(name, side.stream.columns, "its columns are"), name=name,
         )  # fmt: skip
+
+
+def owners(scopes: Sequence[Scope], parts: Parts) -> list[int]:
+    """The numbers of the scopes that a name is of: first as table.column, then as a column."""
+    if len(parts) > 1:
+        named = [i for i, scope in enumerate(scopes) if scope._side(parts[0]) is not None]
+        if named:
+            return named
+    return [i for i, s in enumerate(scopes) if any(_has(x, parts[0]) for x in s.relation.sides)]
 
 
 def _has(side: Side, name: str) -> bool:

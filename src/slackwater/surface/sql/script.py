@@ -95,7 +95,6 @@ class Script:
         self._checkpoint: str | None = None
         self._directories: list[Directory] = []
         self._known: dict[str, Known] = {}
-        self._reads_late: set[str] = set()
         with self._hiding():
             self._build(functions)
 
@@ -152,18 +151,28 @@ class Script:
         """An error of a start at the statement that it is about."""
         if getattr(error, "place", None) is not None:
             return error
-        names = [
-            n
-            for n in self._spans
-            if f"'{n}'" in error.message or error.parameters.get("output") == n
-        ]
-        alone = list(self.outputs) if len(self.outputs) == 1 else []
-        name = next(iter([*names, *alone]), None)
-        return error if name is None else error.at(self.text.place(self._spans[name]))
+        span = self._clause_of(error)
+        if span is None:
+            names = [n for n in self._spans if f"'{n}'" in error.message]
+            alone = list(self.outputs) if len(self.outputs) == 1 else []
+            name = next((n for n in [error.parameters.get("output"), *names, *alone] if n), None)
+            span = self._spans.get(name or "")
+        return error if span is None else error.at(self.text.place(span))
+
+    def _clause_of(self, error: SlackwaterError) -> Span | None:
+        """The clause that an error of a start is about: of a state that nothing frees, or of what a restart refuses."""
+        given = error.parameters
+        outputs = {n: w._stream._node for n, w in self.outputs.items()}
+        if error.condition == "UNBOUNDED_STATE" and "operator" in given:
+            return self._clauses.of_operator(list(outputs.values()), given["operator"])
+        if error.condition == "QUERY_CHANGED" and given.get("output") in outputs:
+            return self._clauses.of_line(outputs[given["output"]], given.get("line", ""))
+        return None
 
     def _build(self, functions: Mapping[str, Any] | None) -> None:
         cursor, statements = read(self.text, self._variables, lambda _, __: None)
         expressions = Expressions(cursor, self._spark)
+        self._clauses = expressions.clauses
         for s in statements:
             if isinstance(s, Setting):
                 self._set(s)
@@ -179,6 +188,7 @@ class Script:
                     self._known[word.name.lower()] = Known(word.name, None, word.span, "it is a raw input, without TIME")  # fmt: skip
                 else:
                     self.streams[word.name] = made
+                    expressions.clauses.note(made._node, word.span)
                     self._known[word.name.lower()] = Known(word.name, made, word.span)
                     self._spans[word.name] = statement.clauses.times[0].span
             elif isinstance(statement, CreateView):

@@ -17,7 +17,6 @@ from slackwater.surface.sql.tree import (
     Cut,
     Explain,
     Option,
-    Query,
     Setting,
     Show,
     SourceClauses,
@@ -25,6 +24,7 @@ from slackwater.surface.sql.tree import (
     TimeOf,
     Word,
 )
+from slackwater.surface.sql.watermarks import watermarks
 
 _HEADS = ("CREATE", "SET", "EXPLAIN", "SELECT", "WITH")
 _REFUSED = {
@@ -101,15 +101,14 @@ class StatementReader:
     def _create(self, cursor: Cursor, first: Span) -> Statement:
         if cursor.take("OR"):
             word = cursor.take_any("REPLACE", "REFRESH")
-            if (
-                word == "REFRESH"
-                or not word
-                or not cursor.peek().is_word("TEMPORARY", "TEMP", "VIEW")
-            ):
-                raise cursor.text.error(
-                    cursor.last().span, "NOT_THERE_YET", "CREATE OR REFRESH is not there: a restart goes on where it was",
-                    hint="write CREATE",
-                )  # fmt: skip
+            # Names last as long as the text, so that nothing is replaced; and a start on a checkpoint is a refresh.
+            fits = ("STREAMING",) if word == "REFRESH" else ("TEMPORARY", "TEMP", "VIEW")
+            if not word or not cursor.peek().is_word(*fits):
+                raise cursor.expected(
+                    "REFRESH STREAMING TABLE, or REPLACE TEMPORARY VIEW",
+                    known=("REFRESH", "REPLACE"),
+                    back=1,
+                )
         if cursor.take("STREAM"):
             return self._stream(cursor, first)
         if cursor.is_words("STREAMING", "TABLE"):
@@ -142,14 +141,12 @@ class StatementReader:
             )
         return name
 
-    def _view_query(self, cursor: Cursor) -> Query:
-        return self._queries.query(cursor)
-
     # --- streams ----------------------------------------------------------------------------------
 
     def _stream(self, cursor: Cursor, first: Span) -> CreateStream:
         name = self._new_name(cursor, "the name of the stream")
         columns: Cut | None = None
+        clauses = SourceClauses()
         if cursor.peek().is_sign("("):
             opening = cursor.at
             cursor.next()
@@ -159,10 +156,11 @@ class StatementReader:
                     cursor.last().span, "SYNTAX", "the list of columns is empty",
                     hint="write, for example, (k STRING, ts TIMESTAMP)",
                 )  # fmt: skip
-            columns = cursor.cut(opening + 1, cursor.at - 1)
+            last, marks = watermarks(cursor, opening + 1, cursor.at - 1)
+            columns = cursor.cut(opening + 1, last)
+            clauses = replace(clauses, times=marks)
         format_: Word | None = None
         options: tuple[Option, ...] = ()
-        clauses = SourceClauses()
         while True:
             token = cursor.peek()
             if token.is_word("USING") and format_ is None:

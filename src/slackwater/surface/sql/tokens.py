@@ -59,6 +59,11 @@ class Token:
         return self.text[1:-1].replace("``", "`") if self.kind == "name" else self.text
 
     @property
+    def is_binary(self) -> bool:
+        """Whether it is a literal of bytes, ``X'1F'``."""
+        return self.kind == "text" and self.text[0] in "xX"
+
+    @property
     def holds_variable(self) -> bool:
         """Whether a variable, or an escaped one, stands in it."""
         return self.kind == "variable" or (self.kind in ("text", "name") and "${" in self.text)

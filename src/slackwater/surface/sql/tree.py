@@ -82,7 +82,10 @@ class SubQuery:
 
 @dataclass(frozen=True)
 class TableFunction:
-    """``TUMBLE(...)`` or ``HOP(...)`` over a stream; ``sizes`` are its durations by name."""
+    """``TUMBLE(...)``, ``HOP(...)`` or ``SESSION(...)`` over a stream; ``sizes`` are its durations by name.
+
+    ``partition`` are the columns of ``TABLE t PARTITION BY k``, which sessions have.
+    """
 
     kind: str
     input: Source
@@ -91,6 +94,7 @@ class TableFunction:
     alias: Word | None
     span: Span
     window: WindowClause | None = None
+    partition: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,11 @@ class Item:
     of: Word | None = None
     without: tuple[Word, ...] = ()
 
+    @property
+    def span(self) -> Span:
+        """With the name that it is given."""
+        return self.cut.span if self.alias is None else self.cut.span.to(self.alias.span)
+
 
 @dataclass(frozen=True)
 class Distinct:
@@ -142,6 +151,11 @@ class Select:
     window: WindowClause | None
     span: Span
     group_span: Span | None = None
+
+    @property
+    def list_span(self) -> Span:
+        """The select list."""
+        return self.items[0].span.to(self.items[-1].span)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.errors import AnalysisError
@@ -12,7 +12,7 @@ from slackwater.surface.sql.text import Span, SqlText, meant
 from slackwater.surface.sql.tokens import Token
 
 _PIECES = re.compile(r"\$\$\{|\$\{([^{}\s]*)\}")
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)|''|\"\"", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)|''|\"\"", re.DOTALL)
 _LETTERS = {
     "0": "\0",
     "b": "\b",
@@ -24,6 +24,7 @@ _LETTERS = {
     "_": "\\_",
 }
 _ENVIRONMENT = "env:"
+_SURROGATES = re.compile("[\ud800-\udfff]+")
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -58,7 +59,7 @@ class Variables:
                 return f"({value})" if value.startswith("-") else value
             return literal(value)
         if token.kind == "text" and "${" in token.text:
-            return literal(self.value(token))
+            return self.texts([token])
         if token.kind == "name" and "${" in token.text:
             name = self.value(token)
             if "${" in name:
@@ -68,6 +69,14 @@ class Variables:
                 )  # fmt: skip
             return "`" + name.replace("`", "``") + "`"
         return token.text
+
+    def texts(self, tokens: Sequence[Token]) -> str:
+        """Literals that stand side by side, and are one, as Spark must read them."""
+        if tokens[0].is_binary and not tokens[0].holds_variable:
+            return tokens[0].text
+        value = "".join(self.value(t) for t in tokens)
+        plain = "${" not in value and not any(t.holds_variable for t in tokens)
+        return " ".join(t.text for t in tokens) if plain else literal(value)
 
     def hidden(self, shown: str) -> str:
         """A text for people without the values of the environment."""
@@ -79,7 +88,11 @@ class Variables:
     # --- inside -----------------------------------------------------------------------------------
 
     def _text_pieces(self, token: Token, environment: bool) -> list[str]:
-        raw = token.text[0] in "rRxX"
+        if token.is_binary:
+            raise self.text.error(
+                token.span, "BAD_VALUE", "a text was expected, and this is a binary literal", hint="leave the X out",
+            )  # fmt: skip
+        raw = token.text[0] in "rR"
         body = token.text[2:-1] if raw else token.text[1:-1]
         decode = (lambda s: s) if raw else (lambda s: _decoded(s, token.text[0]))
         return self._pieces(token, body, decode, environment)
@@ -161,7 +174,13 @@ def _decoded(body: str, quote: str) -> str:
             return chr(int(code, 8))
         return _LETTERS.get(code, code)
 
-    return _ESCAPE.sub(letter, body)
+    return _SURROGATES.sub(_joined, _ESCAPE.sub(letter, body))
+
+
+def _joined(match: re.Match[str]) -> str:
+    """Halves of a letter that were escaped one by one; a half alone becomes ``?``, as in Java."""
+    whole = match[0].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole.replace("\ufffd", "?")
 
 
 def _is_number(value: Any) -> bool:

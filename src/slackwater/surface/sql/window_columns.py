@@ -12,13 +12,14 @@ from slackwater.surface.sql.scopes import Scope, WindowOf
 from slackwater.surface.sql.tree import Cut
 from slackwater.surface.sql.windows import (
     COLUMNS,
+    STRUCTS,
     column_text,
     end_of_call,
     is_call,
     of_call,
     ticks_of,
 )
-from slackwater.surface.windows import RowsSpec
+from slackwater.surface.windows import RowsSpec, SessionSpec
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ class WindowColumns:
             if self.window is None or not qualified:
                 return None
             return parts[1].lower()
-        if len(parts) > 1 and parts[0].lower() != "window":
+        if len(parts) > 1 and parts[0].lower() not in STRUCTS:
             return None
+        sessions = isinstance(self.window.spec, SessionSpec)
+        if parts[0].lower() == ("wid" if sessions else "session_window"):
+            return None  # a session has no id, and other windows are no sessions
         return parts[0].lower()
 
     def swaps(self, cut: Cut) -> dict[int, tuple[int, str]]:
@@ -108,7 +112,7 @@ class WindowColumns:
         if name is None:
             return None
         width = 1 if parts[0].lower() == name else 3
-        if name == "window" and len(parts) > 1 and parts[0].lower() == "window":
+        if name in STRUCTS and len(parts) > 1 and parts[0].lower() in STRUCTS:
             field_name = parts[1].lower()
             if field_name in ("start", "end"):
                 swaps[at] = (at + 3, column_text(f"window_{field_name}", "window", integer))

@@ -6,25 +6,29 @@ import datetime as dt
 from typing import Any
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Source
+from slackwater.model.node import Node, Source
 from slackwater.model.time import TimeColumn, parse_instant, parse_span
 from slackwater.model.unnamed_time import left_out
 from slackwater.surface.sql.cursor import Cursor
 from slackwater.surface.sql.durations import duration
+from slackwater.surface.sql.expressions import Expressions
 from slackwater.surface.sql.extents import skip
 from slackwater.surface.sql.scopes import Scope, WindowOf
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut, Duration, TableFunction, WindowClause, Word
 from slackwater.surface.windows import (
+    SessionSpec,
     Windowing,
     WindowSpec,
     byTuple,
     landmark,
     rows,
+    sessionWindow,
     window,
 )
 
-COLUMNS = ("window", "wid", "window_start", "window_end", "window_time")
+STRUCTS = ("window", "session_window")
+COLUMNS = (*STRUCTS, "wid", "window_start", "window_end", "window_time")
 """What a window adds to its rows."""
 
 
@@ -40,14 +44,18 @@ def time_of(scope: Scope, word: Word | None, asking: str, span: Span) -> TimeCol
 
 def check_timed(scope: Scope, span: Span, asking: str) -> None:
     """An error at the select list that left the time out, if there is none any more."""
-    node = scope.stream._node
+    check_node(scope.stream._node, scope.expressions, span, asking)
+
+
+def check_node(node: Node, expressions: Expressions, span: Span, asking: str) -> None:
+    """As `check_timed`, of one operator."""
     if node.times:
         return
     dropped = left_out(node)
-    place = None if dropped is None else scope.expressions.lists.get(id(dropped))
+    place = expressions.clauses.of(dropped)
     have = "" if dropped is None else ", ".join(t.name for t in dropped.child.times)
-    words = have.replace("window", "window_end") if have == "window" else have
-    raise scope.expressions.text.error(
+    words = "window_end" if have == "window" else have
+    raise expressions.text.error(
         place or span, "NO_PROGRESS",
         f"{asking} needs a time, and this select list left it out" if place else f"{asking} needs a time, and there is none",
         hint=f"add {words} to that select list" if words else "read a stream that has a time",
@@ -187,9 +195,9 @@ def starting(
 
 
 def of_function(function: TableFunction, scope: Scope) -> WindowOf:
-    """``TUMBLE`` and ``HOP``."""
+    """``TUMBLE``, ``HOP`` and ``SESSION``."""
     time = time_of(scope, function.time, function.kind, function.span)
-    for column in COLUMNS[2:]:
+    for column in COLUMNS[3:]:
         if any(c.lower() == column for c in scope.stream.columns):
             raise scope.expressions.text.error(
                 function.input.span, "DUPLICATE_COLUMN",
@@ -197,15 +205,22 @@ def of_function(function: TableFunction, scope: Scope) -> WindowOf:
                 hint=f"rename it where the stream is made: {column} AS first_{column}",
             )  # fmt: skip
     sizes = function.sizes
+    if function.kind == "SESSION":
+        return WindowOf(_session(sizes["gap"], time), function.span, "function", function.partition)
     spec = starting(scope, time, sizes["size"], sizes.get("slide"), sizes.get("offset"))
     return WindowOf(spec, function.span, "function")
 
 
+def _session(gap: Duration, time: TimeColumn) -> Windowing:
+    """Rows exactly a gap apart are in one session, as Spark and Flink have it."""
+    return sessionWindow(gap.value, on=time.name, closed=True)
+
+
 def is_call(cursor: Cursor, at: int) -> bool:
-    """Whether the token of that number opens ``window(...)``."""
+    """Whether the token of that number opens ``window(...)`` or ``session_window(...)``."""
     tokens = cursor.tokens
     return (
-        tokens[at].is_word("WINDOW")
+        tokens[at].is_word("WINDOW", "SESSION_WINDOW")
         and tokens[at + 1].is_sign("(")
         and not (at and tokens[at - 1].is_sign("."))
     )
@@ -221,7 +236,7 @@ def end_of_call(cursor: Cursor, at: int) -> int:
 
 
 def of_call(cut: Cut, scope: Scope) -> WindowOf:
-    """``window(ts, size [, slide [, offset]])``, as Spark has it."""
+    """``window(ts, size [, slide [, offset]])`` and ``session_window(ts, gap)``, as Spark has them."""
     cursor = Cursor(scope.expressions.text, scope.expressions.tokens, scope.expressions.variables)
     cursor.at = cut.first + 2
     first = cursor.expect_name("the time column")
@@ -229,14 +244,23 @@ def of_call(cut: Cut, scope: Scope) -> WindowOf:
         more = cursor.expect_name("the time column")
         first = Word(f"{first.name}.{more.name}", first.span.to(more.span))
     given: list[Duration] = []
-    while cursor.take_sign(",") and len(given) < 3:
-        given.append(duration(cursor, ("the size", "the slide", "the offset")[len(given)]))
+    session = cursor.tokens[cut.first].is_word("SESSION_WINDOW")
+    names = ("the gap",) if session else ("the size", "the slide", "the offset")
+    while len(given) < len(names) and cursor.take_sign(","):
+        given.append(duration(cursor, names[len(given)]))
+    if session and (cursor.at != cut.last - 1 or not given):
+        raise scope.expressions.text.error(
+            cut.span, "BAD_WINDOW", "session_window() takes a time column and a gap, which is the same for all rows",
+            hint="write session_window(ts, '5 minutes')",
+        )  # fmt: skip
     if cursor.at != cut.last - 1 or not given:
         raise scope.expressions.text.error(
             cut.span, "BAD_WINDOW", "window() takes a time column, a size, and perhaps a slide and an offset",
             hint="write window(ts, '10 minutes', '1 minute')",
         )  # fmt: skip
     time = time_of(scope, first, "a window", cut.span)
+    if session:
+        return WindowOf(_session(given[0], time), cut.span, "call")
     spec = starting(scope, time, given[0], given[1] if len(given) > 1 else None, given[2] if len(given) > 2 else None)  # fmt: skip
     return WindowOf(spec, cut.span, "call")
 
@@ -253,11 +277,13 @@ def column_text(name: str, struct: str, integer: bool) -> str:
         return f"{window}.`end`"
     if name == "window_time":
         return f"{window}.`end` - {'1' if integer else 'INTERVAL 1 MICROSECOND'}"
-    return window if name == "window" else "`wid`"
+    return window if name in STRUCTS else "`wid`"
 
 
 def ticks_of(spec: Windowing, time: TimeColumn) -> object:
     """Range, slide and origin of a time window as numbers, so that two spellings can be compared."""
+    if isinstance(spec, SessionSpec):
+        return int(parse_span(spec.gap, time, what="the gap")), spec.closed, spec.on
     if not isinstance(spec, WindowSpec):
         return spec
     long = int(parse_span(spec.range, time, what="the size"))

@@ -346,7 +346,7 @@ def _window(w: Mapping[str, Any], empty: bool) -> Any:
         over = w.get("over", "arrival")
         return sw.byTuple(w["by_tuple"], w.get("every", 1), over=over, on=on)
     if "session" in w:
-        return sw.sessionWindow(w["session"], on=on)
+        return sw.sessionWindow(w["session"], on=on, closed=w.get("closed", False))
     if "custom" in w:
         made = CUSTOM[w["custom"]]("")
         return sw.customWindow(made.windows, made.extent, made.wids, name=made.name, on=on)

@@ -92,9 +92,8 @@ def _by_tuple(node: Node, spec: Mapping[str, Any]) -> Built:
 
 def _session(node: Node, spec: Mapping[str, Any]) -> Built:
     time = time_column(node, spec.get("time"))
-    return Built(
-        node, SessionWindow(parse_span(spec["session"], time, what="gap"), time.name), time
-    )
+    gap = parse_span(spec["session"], time, what="gap")
+    return Built(node, SessionWindow(gap, time.name, bool(spec.get("closed", False))), time)
 
 
 def _custom(node: Node, spec: Mapping[str, Any]) -> Built:

@@ -34,20 +34,32 @@ def completed(
         open_ones: list[list[Came]] = []
         for step, after in enumerate(bounds):
             before = bounds[step - 1] if step else START
-            merged = _touching(open_ones + [[c] for c in mine if c.step == step], w.gap)
+            merged = _touching(open_ones + [[c] for c in mine if c.step == step], w)
             # What is behind the bound as a whole can only be late rows.
-            merged = [s for s in merged if _last(s) + w.gap > before]
-            open_ones = [s for s in merged if _last(s) + w.gap > after]
+            merged = [s for s in merged if not _over(s, before, w)]
+            open_ones = [s for s in merged if not _over(s, after, w)]
             if step == len(bounds) - 1:
                 for s in merged:
-                    if _last(s) + w.gap <= after:
+                    if _over(s, after, w):
                         first = min(c.time for c in s)
                         extent = Extent(first, _last(s) + w.gap)
                         found.append(Found(None, extent, key, [c.row for c in s]))
     return found
 
 
-def _touching(sessions: list[list[Came]], gap: int) -> list[list[Came]]:
+def _over(session: Sequence[Came], bound: int, w: SessionWindow) -> bool:
+    """Whether no row from the bound on can belong to a session: a row at its end does if sessions are closed."""
+    end = _last(session) + w.gap
+    return end < bound if w.closed else end <= bound
+
+
+def _near(time: int, session: Sequence[Came], w: SessionWindow) -> bool:
+    """Whether a time is not too far behind the last row of a session."""
+    apart = time - _last(session)
+    return apart <= w.gap if w.closed else apart < w.gap
+
+
+def _touching(sessions: list[list[Came]], w: SessionWindow) -> list[list[Came]]:
     """Sessions merged until no two overlap."""
     done: list[list[Came]] = []
     for s in sessions:
@@ -56,7 +68,7 @@ def _touching(sessions: list[list[Came]], gap: int) -> list[list[Came]]:
             again = False
             for other in done:
                 a, b = min(c.time for c in s), min(c.time for c in other)
-                if a < _last(other) + gap and b < _last(s) + gap:
+                if _near(a, other, w) and _near(b, s, w):
                     done.remove(other)
                     s, again = other + s, True
                     break
@@ -69,11 +81,12 @@ def _last(session: Sequence[Came]) -> int:
 
 
 def bound_of_results(v: int, w: SessionWindow) -> int:
-    return v
+    # The least time of a result that may come: of a session that ends at the bound, if it is still open there.
+    return v - 1 if w.closed else v
 
 
 def missed(node: Aggregate, time: int, given: Given, run: Run) -> int:
     w = node.window
     assert isinstance(w, SessionWindow)
     bound = run.before(node.child, w.on)
-    return int(time + w.gap <= bound)
+    return int(time + w.gap < bound if w.closed else time + w.gap <= bound)
