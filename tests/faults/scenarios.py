@@ -272,6 +272,34 @@ def _join(*, before: str, after: str, **more: Any) -> dict[str, Any]:
     return {"join": ["s", "t"], "keys": ["k"], "band": band, "where": "s_v <= t_v", **more}
 
 
+def orders(seed: int, batches: int = BATCHES) -> dict[str, list[list[list[Any]]]]:
+    """Orders and payments: an order is closed by one stream, then by the other, some batches after its first line.
+
+    Some are never paid, some lines come after their order was closed.
+    """
+    random_ = random.Random(seed)
+    made: dict[str, list[list[list[Any]]]] = {"orders": [], "payments": []}
+    for batch in range(batches):
+        fresh = range(batch * 10, batch * 10 + 10)
+        lines = [
+            [o, batch * 100 + random_.randrange(100), random_.randrange(9), None]
+            for o in fresh
+            for _ in range(2)
+        ]
+        paid = [
+            [o - random_.choice([0, 0, 10, 20]), batch * 100, random_.randrange(99), None]
+            for o in fresh
+            if o % 3
+        ]
+        lines += [[random_.randrange(batch * 10 + 1), 5, 1, None]]
+        for name, rows_, back in (("orders", lines, 2), ("payments", paid, 3)):
+            closed = [o for o in range((batch - back) * 10, (batch - back) * 10 + 10) if o >= 0]
+            one_by_one = [[None, None, None, {"order": o}] for o in closed[::2]]
+            at_once = [[None, None, None, {"order": ["in", closed[1::2]]}]] if closed else []
+            made[name].append([*rows_, *one_by_one, *at_once])
+    return made  # fmt: skip
+
+
 @cache
 def scenarios() -> dict[str, Scenario]:
     """All scenarios by name."""
@@ -397,6 +425,28 @@ def scenarios() -> dict[str, Scenario]:
              "script": _script({"s": rows(13), "t": rows(13)})},
             frozenset({"s"}),
             over={"t": "s"},
+        ),
+        Scenario(
+            # State is freed by punctuation of the other stream alone, and rewritten when half of it is closed.
+            "closed orders",
+            {"name": "closed orders",
+             "streams": {
+                 n: {"columns": {"order": "bigint", "ts": "bigint", "v": "bigint", "done": "pattern"}, "time": "ts",
+                     "progress": {"punctuated": "done"}}
+                 for n in ("orders", "payments")
+             },
+             "query": {
+                 "bill": [{"join": ["orders", "payments"], "keys": ["order"], "anytime": True, "how": "full"}],
+                 "unpaid": [{"join": ["orders", "payments"], "keys": ["order"], "anytime": True, "how": "left_anti"}],
+                 "totals": [
+                     {"join": [{"as": "o", "from": "orders"}, {"as": "p", "from": "payments"}], "keys": ["order"],
+                      "anytime": True},
+                     {"by": ["order"], "agg": {"n": "count(*)", "total": "sum(p_v)"}},
+                 ],
+             },
+             "script": _script(orders(16))},
+            frozenset({"orders"}),
+            runs=1,
         ),
     ]  # fmt: skip
     return {s.name: s for s in made}

@@ -18,6 +18,7 @@ from tests.faults.local import finish, kill_at
 from tests.faults.scenarios import scenarios
 
 SCENARIO = scenarios()["sliding"]
+ORDERS = scenarios()["closed orders"]
 
 
 @pytest.fixture
@@ -38,6 +39,26 @@ def test_killed_at_any_step_nothing_is_lost_or_repeated(point: str, state: Path)
 
     before = visible(state)
     finish(SCENARIO, state, groups=2)
+    assert visible(state) == before
+
+
+@pytest.mark.spec("FC-F25")
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(
+            p, marks=[] if p in ("task.run.after", "manifest.after") else pytest.mark.faults
+        )
+        for p in POINTS
+    ],
+)
+def test_orders_that_punctuation_closes_are_neither_lost_nor_repeated(point: str, state: Path) -> None:  # fmt: skip
+    assert kill_at(ORDERS, state, point, HITS[point]) == -signal.SIGKILL
+    assert not has_ended(state)
+    finish(ORDERS, state, groups=3)
+    assert ORDERS.compare(state) == (0, 0)
+    before = visible(state)
+    finish(ORDERS, state, groups=2)
     assert visible(state) == before
 
 

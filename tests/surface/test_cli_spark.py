@@ -178,6 +178,14 @@ def test_the_example_of_what_is_missing(capsys: pytest.CaptureFixture[str]):
     assert "verdict: grows with the number of values" in capsys.readouterr().out
 
 
+def test_the_example_of_closed_orders(capsys: pytest.CaptureFixture[str]):
+    assert run("run", EXAMPLES / "closed_orders.py", "--timeout", "120") == 0
+    text = capsys.readouterr().out
+    assert "the join is safe" in text
+    rows = {tuple(r) for r in shown(text) if len(r) == 3} - {("order", "what", "paid")}
+    assert rows == {("1", "tea", "7"), ("2", "rice", "NULL"), ("3", "oil", "5"), ("4", "salt", "2")}
+
+
 # ---- demonstration ----
 @pytest.mark.slow
 def test_the_demo_loses_no_packet_and_writes_a_report(

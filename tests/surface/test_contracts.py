@@ -171,3 +171,68 @@ made(sw.session()).preview()
     assert run("check", written(tmp_path, "nothing", described)) == 2
     assert "COLUMN_NOT_FOUND" in capsys.readouterr().err
     assert not (tmp_path / "ck").exists()
+
+
+# ---- joins by punctuation ----
+
+
+@pytest.mark.spec("FC-F25")
+def test_a_join_at_any_distance_and_what_it_cannot_do(df: Any) -> None:
+    a, b = declared(df, "[[k:#]]", name="a"), declared(df, "[[k:#]]", name="b")
+    bill = a.join(b, on="k", within=None)
+    assert bill.contracts().ok and bill.timeColumns == []
+    assert "[[k:#]]" in str(bill.contracts())
+    for more, word in (({"memory": "1m"}, "memory"), ({"emit": "ordered"}, "emit")):
+        refused(
+            lambda more=more: a.join(b, on="k", within=None, **more), "BAD_JOIN", word, "sw.band"
+        )
+    refused(lambda: a.join(b, within=None), "BAD_JOIN", "within=")
+    refused(lambda: bill.groupBy("k", sw.window("1 minute")).count(), "NO_PROGRESS", "any distance", "sw.band")  # fmt: skip
+    # A third stream, and groups without a window, may follow.
+    third = declared(df, "[[k:#]]", name="c").select("k", "ts", "n")
+    both = bill.select("k", "a_ts", "b_ts", "a_n").join(third, on="k", within=None)
+    assert both.contracts().ok
+    assert sw.joinAll([a, b, third.alias("c")], on="k").contracts().ok
+    assert bill.groupBy("k").count().contracts().ok
+    # What is declared does not reach the join's keys.
+    wrong = declared(df, "[[n:#]]", name="d")
+    refused(lambda: sw.start([quiet(a.join(wrong, on="k", within=None))]), "UNBOUNDED_STATE", "join on k", "[[k:#]]")  # fmt: skip
+    timed = sw.stream(df, time="ts", name="e", progress=sw.BoundedDelay("1 minute"))
+    refused(lambda: timed.join(timed.alias("f"), on="k"), "BAD_JOIN", "sw.band", "punctuated on the keys")  # fmt: skip
+    target = sw.stream(df, time="ts", name="q", progress=sw.Quality(recall=0.9, over="1 hour"))
+    refused(lambda: sw.start([quiet(a.join(target, on="k", within=None))], options={"contracts": "warn"}), "BAD_QUALITY", "any distance")  # fmt: skip
+
+
+@pytest.mark.spec("FC-F25", "FC-F2")
+def test_what_a_running_join_says_of_punctuation(spark: SparkSession, tmp_path: Path) -> None:
+    """Values kept one by one, forms that are not declared, what grows; and state that goes when all of it is closed."""
+    schema = f"k int, ts timestamp, done {MAP}"
+
+    def closed(op: str, value: str, column: str = "k") -> tuple[Any, ...]:
+        return (None, None, {column: (op, value)})
+
+    lines = [[(1, at(1), None), (2, at(2), None), (3, at(3), None)], [closed("in", "[1, 3, 7]"), closed("<", "3")]]  # fmt: skip
+    paid = [[(1, at(5), None)], [closed("in", "[1, 3]")]]
+    a, b = (
+        declared(sw.replay(spark, rows, schema, directory=str(tmp_path / n)), "[[k:#]]", name=n)
+        for n, rows in (("a", lines), ("b", paid))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        q = sw.start([quiet(a.join(b, on="k", within=None, how="left"))])
+        q.awaitTermination()
+    last = q.lastProgress
+    assert last["streams"]["a"]["schemeViolations"] == {"[[k:+]]": 1}
+    assert (last["streams"]["a"]["values"], last["streams"]["b"]["values"]) == (1, 2)
+    assert any("grows with the number of values" in text for text in last["contracts"])
+    (operator,) = last["operators"].values()
+    assert operator["state"]["rows"] == 1  # order 2: payments have not closed it
+    strict = sw.Punctuated("done", scheme=["[[k:#]]"], onViolation="raise")
+    broken = sw.stream(sw.replay(spark, lines, schema, directory=str(tmp_path / "c")), time="ts", progress=strict)  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        strictly = sw.start([quiet(broken.groupBy("k").count(), "strict")])
+    with pytest.raises(sw.SlackwaterError) as error:
+        strictly.awaitTermination()
+    assert error.value.condition == "SCHEME_BROKEN" and "{k: < 3}" in str(error.value)
+    refused(lambda: sw.Punctuated("done", onViolation="raise"), "BAD_SCHEME", "scheme=")

@@ -61,6 +61,11 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class Anytime:
+    """Rows join at any distance in time: a band without ends. Only punctuation of the keys says that no partner comes."""
+
+
+@dataclass(frozen=True)
 class Condition:
     """A further condition on joined rows as a function: Arrow columns in, an array of booleans out.
 
@@ -91,4 +96,4 @@ class MixedKey:
     shown: str | None = None
 
 
-Within: TypeAlias = Band | Tumbling | Reach
+Within: TypeAlias = Band | Tumbling | Reach | Anytime

@@ -97,16 +97,24 @@ class Punctuated(Policy):
     Such a row is punctuation only, unless ``data`` is true. A column of type ``map<string, struct<op, value>>``
     holds patterns instead: tests by column, and no later row passes all of them. ``scheme`` declares the forms of
     these patterns, such as ``["[[order:#]]", "[[shop:#, ts:+]]"]``: of each form one comes, sooner or later, for every row, and
-    for every value that another stream may ask about.
+    for every value that another stream may ask about. Patterns of another form are counted in ``lastProgress``;
+    ``onViolation="raise"`` stops the query at the first one.
     """
 
     column: str = ""
     data: bool = False
     scheme: Any = None
+    onViolation: str | None = None  # noqa: N815
 
     def __post_init__(self) -> None:
         """Keep the scheme as a tuple of texts, so that policies can be compared."""
         given = self.scheme
+        if self.onViolation not in (None, "count", "raise") or (self.onViolation and given is None):
+            raise AnalysisError(
+                "BAD_SCHEME",
+                f"onViolation={self.onViolation!r} of Punctuated is not possible here",
+                hint='use "count" or "raise", beside a scheme: scheme=["[[order:#]]"], onViolation="raise"',
+            )
         if given is None:
             return
         texts = (given,) if isinstance(given, str) else given

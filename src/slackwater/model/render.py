@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from slackwater.model.join import Band, Tumbling, Within
+from slackwater.model.join import Anytime, Band, Tumbling, Within
 from slackwater.model.names import PREFIX, alone, is_ours
 from slackwater.model.node import (
     Aggregate,
@@ -158,6 +158,8 @@ def _within(within: Within, on: Sequence[str], shown: Shown) -> str:
         ends = "" if within.closed == "both" else f" closed {within.closed}"
         before, after = (shown.span(n, on[0]) for n in (within.before, within.after))
         return f"band -{before} .. +{after}{ends}"
+    if isinstance(within, Anytime):
+        return "at any time"
     if isinstance(within, Tumbling):
         window = within.window
         return f"window {shown.span(window.range, on[0])}{shown.origin(window.origin, on[0])}"

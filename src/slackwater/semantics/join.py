@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Literal
 
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Band, How, Reach, Tumbling, Within, is_existence
+from slackwater.model.join import Anytime, Band, How, Reach, Tumbling, Within, is_existence
 from slackwater.semantics.limits import END, LATEST, START
 from slackwater.semantics.patterns import Span, Test, Value
 from slackwater.semantics.window_ids import Ints
@@ -57,6 +57,8 @@ def partners(within: Within, i: int, j: int, t: Ints) -> tuple[Ints, Ints]:
         w = within.window
         start = t - (t - w.origin) % w.slide
         return start, start + (w.slide - 1)
+    if isinstance(within, Anytime):
+        return t * 0 + START, t * 0 + END
     reach = reaches(within)
     return t - reach[j], t + reach[i]
 
@@ -102,6 +104,8 @@ def _ends(within: Within, i: int, j: int) -> tuple[Callable[[int], int], Callabl
     if isinstance(within, Tumbling):
         w = within.window
         return (lambda v: v + (w.origin - v) % w.slide), (lambda v: v - (v - w.origin) % w.slide)
+    if isinstance(within, Anytime):
+        return (lambda _: END), (lambda _: START)
     reach = reaches(within)
     return (lambda v: v + reach[j]), (lambda v: v - reach[i])
 
@@ -119,7 +123,7 @@ def last_partner(within: Within, i: int, j: int, t: int) -> int:
 
 def is_empty(within: Within) -> bool:
     """Whether no two times pair at all."""
-    if isinstance(within, Tumbling):
+    if isinstance(within, (Tumbling, Anytime)):
         return False
     reach = sorted(reaches(within))
     return len(reach) > 1 and reach[0] + reach[1] < 0
@@ -186,7 +190,7 @@ def met_from(within: Within, i: int, bounds: Sequence[int]) -> int:
     _check(within, bounds)
     inputs = range(len(bounds))
     bound = max(min(bounds[k] for k in inputs if k != j) for j in inputs if j != i)
-    if isinstance(within, Tumbling):
+    if isinstance(within, (Tumbling, Anytime)):
         return _reached_from(within, i, bound)
     return bound
 
@@ -260,6 +264,8 @@ def _reached_from(within: Within, k: int, bound: int) -> int:
     if isinstance(within, Tumbling):
         w = within.window
         return max(START, bound - (bound - w.origin) % w.slide)
+    if isinstance(within, Anytime):
+        return START
     # A finite bound must not become an end: saturate below it.
     return max(START, min(END - 1, bound - reaches(within)[k]))
 

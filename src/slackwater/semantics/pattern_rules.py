@@ -6,10 +6,11 @@ Each operator has its rule in `operators`, from the patterns of its inputs to th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from slackwater.model.node import Aggregate, Node
+from slackwater.model.node import Aggregate, Join, Node
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.closing import Closing
+from slackwater.semantics.join_patterns import key_names
 from slackwater.semantics.limits import START, Bounds
 from slackwater.semantics.operators.aggregate import closable, finishable, key_columns
 from slackwater.semantics.operators.common import no_patterns
@@ -46,12 +47,15 @@ def propagate_patterns(
 
     ``bounds`` are those of `bounds.propagate`; ``sources`` gives the patterns of each source by name.
     """
-    if not any(sources.values()):
+    if not any(sources.values()) and not any(map(_keyed_by_time, nodes)):
         return [() for _ in nodes]
     needs = wants(nodes)
     patterns_of: dict[int, Patterns] = {}
     linear = {id(n): b for n, b in zip(nodes, bounds, strict=True)}
     for node, need, bound in zip(nodes, needs, bounds, strict=True):
+        if not need:
+            patterns_of[id(node)] = ()  # nobody could use them
+            continue
         inputs = [patterns_of[id(c)] for c in node.children]
         below = [linear[id(c)] for c in node.children]
         mine = RULES[type(node)].patterns(node, inputs, below, sources)
@@ -60,23 +64,15 @@ def propagate_patterns(
     return [patterns_of[id(n)] for n in nodes]
 
 
+def _keyed_by_time(node: Node) -> bool:
+    """Whether the bound of a time becomes a pattern on a key."""
+    return isinstance(node, Join) and any(
+        set(key_names(node, i)) & {t.name for t in child.times}
+        for i, child in enumerate(node.inputs)
+    )
+
+
 # ---- what patterns close ----
-
-
-@dataclass(frozen=True)
-class Closing:
-    """Patterns that an aggregate's input has, as far as they close groups.
-
-    ``tests`` has one entry per pattern: the test on each key (None: wildcard), in the keys' order, and the
-    spans of time within which a window is closed.
-    """
-
-    tests: tuple[tuple[tuple[Test | None, ...], tuple[Span, ...]], ...] = ()
-    closed: int = START
-    """The greatest window that the linear bound closes."""
-
-    def __bool__(self) -> bool:
-        return bool(self.tests)
 
 
 def finishing(node: Aggregate, patterns: Patterns) -> Closing:

@@ -12,6 +12,7 @@ from slackwater.model.time import TimeColumn, parse_instant
 from slackwater.semantics.patterns import Pattern, Test, Value, following
 
 OPERATIONS = ("=", "in", "<", "<=", ">", ">=", "range", "is null", "*")
+_SHOWN = 3
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 PATTERN_TYPES = (*WHOLE, "string", "boolean", "date", "timestamp", "timestamp_ntz")
 
@@ -117,6 +118,29 @@ def plain(value: Any, type: str, zone: str = "UTC") -> Value:
         return value
     time = TimeColumn("", "timestamp_ntz" if type == "timestamp_ntz" else "timestamp", 1)
     return parse_instant(value, time, zone, what="value of a pattern")
+
+
+def shown(pattern: Pattern) -> str:
+    """A pattern for people; of many values the first few.
+
+    >>> shown(Pattern.of({"k": Test.among(["a", None]), "ts": Test.below(9), "n": Test(((3, None),))}))
+    "{k: 'a' or null, n: >= 3, ts: < 9}"
+    """
+    return f"{{{', '.join(f'{c}: {_shown(t)}' for c, t in pattern.tests)}}}"
+
+
+def _shown(test: Test) -> str:
+    parts = [_span(low, high) for low, high in test.spans[:_SHOWN]]
+    parts += [f"{len(test.spans) - _SHOWN} more"] if len(test.spans) > _SHOWN else []
+    return " or ".join([*parts, *(["null"] if test.null else [])])
+
+
+def _span(low: Value | None, high: Value | None) -> str:
+    if low is not None and high == following(low):
+        return repr(low)
+    if low is None or high is None:
+        return "anything" if low is high else f"< {high!r}" if low is None else f">= {low!r}"
+    return f"{low!r} to {high!r}"
 
 
 def _bad(message: str, hint: str) -> ExecutionError:

@@ -122,7 +122,14 @@ class Test:
         """Whether all that passes here passes there."""
         if self.null and not other.null:
             return False
-        return all(any(_inside(span, wide) for wide in other.spans) for span in self.spans)
+        wide = iter(other.spans)
+        at = next(wide, None)
+        for span in self.spans:  # both are in order, and disjoint
+            while at is not None and not _inside(span, at):
+                at = next(wide, None)
+            if at is None:
+                return False
+        return True
 
     def apart(self, other: Test) -> bool:
         """Whether each has at most one span, and nothing passes both."""

@@ -68,7 +68,8 @@ class SourceSummary:
     too). ``rows`` counts data rows. ``late`` and ``null_time`` are by time column. ``violations`` are
     rows whose order is at or below the greatest of earlier batches; ``orders`` is the greatest order
     of this batch by partition; ``patterns`` is punctuation that is more than a bound, by partition; ``quality``
-    is what quality targets need to know, by time column.
+    is what quality targets need to know, by time column. ``unfit`` counts patterns that the stream's scheme does not declare,
+    by their form.
     """
 
     columns: Mapping[str, Mapping[str, PartitionSummary]] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class SourceSummary:
     orders: Mapping[str, Order] = field(default_factory=dict)
     patterns: Mapping[str, Patterns] = field(default_factory=dict)
     quality: Mapping[str, Gathered] = field(default_factory=dict)
+    unfit: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts; empty parts are left out."""
@@ -92,6 +94,7 @@ class SourceSummary:
             "orders": {p: list(o) for p, o in self.orders.items()},
             "patterns": {p: [x.to_json() for x in ps] for p, ps in self.patterns.items() if ps},
             "quality": {c: g.to_json() for c, g in self.quality.items()},
+            "unfit": dict(self.unfit),
         }
         return {k: v for k, v in parts.items() if v}
 
@@ -113,6 +116,7 @@ class SourceSummary:
                 for p, ps in json.get("patterns", {}).items()
             },
             {c: Gathered.from_json(g) for c, g in json.get("quality", {}).items()},
+            dict(json.get("unfit", {})),
         )
 
 
@@ -126,6 +130,7 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[BoundRule] = ()) ->
     grouped: dict[str, dict[str, list[PartitionSummary]]] = defaultdict(lambda: defaultdict(list))
     late: dict[str, int] = defaultdict(int)
     null_time: dict[str, int] = defaultdict(int)
+    unfit: dict[str, int] = defaultdict(int)
     orders: dict[str, Order] = {}
     patterns: dict[str, list[Pattern]] = defaultdict(list)
     quality: dict[str, list[Gathered]] = defaultdict(list)
@@ -140,6 +145,8 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[BoundRule] = ()) ->
             late[column] += n
         for column, n in part.null_time.items():
             null_time[column] += n
+        for form, n in part.unfit.items():
+            unfit[form] += n
         for partition, order in part.orders.items():
             orders[partition] = max(orders.get(partition, order), order)
         for partition, own in part.patterns.items():
@@ -153,8 +160,9 @@ def merge(parts: Iterable[SourceSummary], settings: Iterable[BoundRule] = ()) ->
     said_all = {p: merged(patterns[p]) for p in sorted(patterns)}
     merged_qualities = {c: merged_quality(g) for c, g in sorted(quality.items())}
     return SourceSummary(
-        columns, rows, dict(late), dict(null_time), violations, orders, said_all, merged_qualities
-    )
+        columns, rows, dict(late), dict(null_time), violations, orders, said_all, merged_qualities,
+        dict(sorted(unfit.items())),
+    )  # fmt: skip
 
 
 def merge_partition(parts: Iterable[PartitionSummary], tail: int | None = None) -> PartitionSummary:

@@ -14,7 +14,7 @@ from slackwater.semantics.bounds import topological
 from slackwater.semantics.contracts.findings import (
     Caution,
     Edge,
-    Found,
+    Findings,
     Problem,
     Required,
     check_nodes,
@@ -176,7 +176,7 @@ def only_warns(options: Mapping[str, Any]) -> bool:
     return text == "warn"
 
 
-def check_start(outputs: Sequence[Node], options: Mapping[str, Any], *, known: bool) -> Found:
+def check_start(outputs: Sequence[Node], options: Mapping[str, Any], *, known: bool) -> Findings:
     """Refuse what is unsafe, unless asked to warn, or unless a checkpoint knows the query; say what grows."""
     warn = only_warns(options)
     made = check_nodes(topological(outputs), ended=ends(options))
@@ -188,6 +188,13 @@ def check_start(outputs: Sequence[Node], options: Mapping[str, Any], *, known: b
         if c.kind != "undeclared":
             _warn(f"{c.message}. To fix: {c.hint}")
     return made
+
+
+def warnings_of(outputs: Sequence[Node], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What of a query that starts may grow, as ``lastProgress`` says it."""
+    made = check_nodes(topological(outputs), ended=ends(options))
+    grows = (c.message for c in made.cautions if c.kind != "undeclared")
+    return (*(f"unsafe: {p.message}" for p in made.problems), *grows)
 
 
 def _warn(text: str) -> None:

@@ -20,6 +20,7 @@ from slackwater.model.window import JointWindow, RowWindow, SessionWindow
 from slackwater.semantics.pattern_rules import plain_column
 from slackwater.surface.joint_windows import joint_window, told_apart
 from slackwater.surface.stream_columns import Origin
+from slackwater.surface.timeless import stands_still
 from slackwater.surface.ungrouped import completed_by_punctuation
 from slackwater.surface.unsupported_names import ON_GROUPS, Advising
 from slackwater.surface.window_types import group_keys, resolve
@@ -65,7 +66,7 @@ class GroupedStream(Advising):
         if self._window is None:
             whole = GroupedStream(stream, [*self._keys, AllTimeSpec()]).agg(*columns)
             return completed_by_punctuation(whole)
-        times = [stream._time(w.on, "a window") for w in self._windows]
+        times = [self._time_of(w) for w in self._windows]
         time = times[0]
         stream, window, carried = resolve(self._window, stream, time)
         if len(times) > 1:
@@ -125,6 +126,12 @@ class GroupedStream(Advising):
             schema, own, node, keys, window, primitives, outputs, self._window.emit_empty
         )
         return stream._with(made, Origin(self._stream, {name: name for name in same}))
+
+    def _time_of(self, window: Windowing) -> TimeColumn:
+        stream = self._stream
+        if isinstance(window, AllTimeSpec) and stands_still(stream._node):
+            return stream._node.times[0]  # no time closes such groups
+        return stream._time(window.on, "a window")
 
     def count(self) -> Stream:
         """Number of rows, in a column ``count``."""

@@ -12,6 +12,7 @@ from slackwater.engine.plan.reserved import check_names
 from slackwater.errors import AnalysisError
 from slackwater.model.join import (
     HOWS,
+    Anytime,
     Band,
     Condition,
     How,
@@ -28,12 +29,15 @@ from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn, parse_duration, parse_instant, parse_span
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.bounds import topological
+from slackwater.semantics.settings import resolve_source
 from slackwater.surface.bands import BandSpec
 from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.surface.equalities import cast_as_compared, compared_type
 from slackwater.surface.join_conditions import ConditionReader, Key, named_keys
 from slackwater.surface.operands import check_streams
 from slackwater.surface.stream_columns import Origin
+from slackwater.surface.timeless import stands_still
 from slackwater.surface.windows import WindowSpec
 
 if TYPE_CHECKING:
@@ -86,9 +90,10 @@ def join_streams(
         raise _bad(
             "memory", memory, "bounded memory is for joins of two streams: join them pairwise"
         )
-    columns = _times(streams, times)
+    columns = _times(streams, times, within is None)
     names, shared, conditions = named_keys(on, streams)
-    if len(streams) > 2 and (within is None or conditions):
+    waits = within is None and bool(on) and any(_may_wait(s._node) for s in streams)
+    if len(streams) > 2 and (conditions or (within is None and not waits)):
         raise _several(within, conditions)
     # The columns of a semi or anti join are the left ones; only a condition needs those of both.
     left = _Columns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
@@ -98,8 +103,8 @@ def join_streams(
     if where is not None and not _is_function(where):
         where = reader.placed(where)
     keys = _keys(streams, names)
-    if conditions or within is None:
-        given = reader.read(conditions, names, times, within is not None)
+    if conditions or (within is None and len(streams) == 2):
+        given = reader.read(conditions, names, times, within is not None, waits)
         if given.rest is not None and where is not None:
             raise _bad("on", "a condition beside where=", "put it into where=")
         where = where if given.rest is None else given.rest
@@ -107,6 +112,11 @@ def join_streams(
         keys = tuple((*k, *m) for k, m in zip(keys, more, strict=True))
         within = within if given.band is None else given.band
         columns = columns if given.times is None else _times(streams, given.times)
+    if within is None:
+        within = Anytime()
+        _check_anytime(keys, memory, emit)
+    elif any(stands_still(s._node) for s in streams):
+        columns = _times(streams, times)  # says why there is none
     span = _within(within, columns, streams[0]._analyser.zone)
     mixed = tuple(_mixed(streams, names, shared, shown.fields))
     sides = streams
@@ -163,6 +173,30 @@ def joinAll(
     `sw.condition`. ``memory`` is for two streams.
     """
     return join_streams(list(streams), on, within, "inner", where, memory, emit)
+
+
+def _may_wait(node: Node) -> bool:
+    """Whether something other than time can say that no partner comes: patterns, or the end of a stream."""
+    return any(
+        isinstance(n, Source) and (n.end_of_stream or any(s.patterns for s in resolve_source(n)))
+        for n in topological([node])
+    )
+
+
+def _check_anytime(keys: Sequence[Sequence[Named]], memory: str | int | None, emit: str) -> None:
+    """What a join at any distance in time cannot do."""
+    if not keys[0]:
+        raise _bad(
+            "on", None, "without keys every pair of rows would match, at any distance: give on=, or within=sw.band(...)"
+        )  # fmt: skip
+    if memory is not None:
+        raise _bad(
+            "memory", memory, "it is for joins with within=, whose results may wait for a pass: leave memory out, or give within=sw.band(...)"
+        )  # fmt: skip
+    if emit == "ordered":
+        raise _bad(
+            "emit", emit, "results at any distance have no time to be ordered by: leave emit out, or give within=sw.band(...)"
+        )  # fmt: skip
 
 
 def _is_function(where: Any) -> bool:
@@ -327,10 +361,17 @@ def label_of(node: Node) -> str | None:
     return labels.pop() if len(labels) == 1 else None
 
 
-def _times(streams: Sequence[Stream], times: Sequence[str] | None) -> list[TimeColumn]:
+def _times(
+    streams: Sequence[Stream], times: Sequence[str] | None, anytime: bool = False
+) -> list[TimeColumn]:
     if times is not None and len(times) != len(streams):
         raise _bad("times", times, f"give one time column per stream, {len(streams)} in all")
-    columns = [s._time(times[i] if times else None, "a join") for i, s in enumerate(streams)]
+    # Results at any distance have a time, too, of which nothing is known before the end.
+    still = [anytime and times is None and stands_still(s._node) for s in streams]
+    columns = [
+        s._node.times[0] if waits else s._time(times[i] if times else None, "a join")
+        for i, (s, waits) in enumerate(zip(streams, still, strict=True))
+    ]
     if len({t.type for t in columns}) > 1:
         shown = ", ".join(f"{t.name} ({_clock(t)})" for t in columns)
         raise AnalysisError(
@@ -347,7 +388,7 @@ def _clock(time: TimeColumn) -> str:
 
 def _within(within: Any, times: Sequence[TimeColumn], zone: str) -> Within:
     time = times[0]
-    if isinstance(within, Band):
+    if isinstance(within, (Band, Anytime)):
         return within
     if isinstance(within, BandSpec):
         if len(times) != 2:

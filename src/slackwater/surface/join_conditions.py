@@ -81,7 +81,7 @@ def named_keys(on: Any, streams: Sequence[Stream]) -> tuple[list[Key], list[Key]
 class Conditions:
     """A condition taken apart: texts of ``keys``, one for each side, and what is left.
 
-    Without ``within=`` the ``band`` is what the condition says of the ``times``, one of each side.
+    Without ``within=`` the ``band`` is what the condition says of the ``times``, one of each side; None if it says nothing.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -108,13 +108,19 @@ class ConditionReader:
         names: Sequence[Key],
         times: Sequence[str] | None,
         has_band: bool,
+        can_wait: bool = False,
     ) -> Conditions:
-        """Take conditions apart; ``names`` are keys given by name. With ``has_band`` none is looked for."""
+        """Take conditions apart; ``names`` are keys given by name. With ``has_band`` none is looked for.
+
+        With ``can_wait`` there need be none: rows wait until punctuation, or the end of a stream, says that no partner comes.
+        """
         columns = {} if has_band else self._times(times)
         parts = [p for c in conditions for p in self._conjuncts(c, bool(columns))]
         reads = [self._analyser.distances(p, columns) if columns else Read() for p in parts]
         pairs = [key_pair(p, self._shown.owners) for p in parts]
-        pair, band = (None, None) if has_band else self._band(reads, names, times, columns)
+        pair, band = (
+            (None, None) if has_band else self._band(reads, names, times, columns, can_wait)
+        )
         rest = [
             p.sql
             for p, r, key in zip(parts, reads, pairs, strict=True)
@@ -228,8 +234,9 @@ class ConditionReader:
         names: Sequence[Key],
         times: Sequence[str] | None,
         columns: Mapping[str, TimeOf],
-    ) -> tuple[Pair, Band]:
-        """The two times that are compared, and how near they must be."""
+        can_wait: bool,
+    ) -> tuple[Pair, Band] | tuple[None, None]:
+        """The two times that are compared, and how near they must be; none if they are not, and need not be."""
         progressing = [
             [t.name for t in (s._node.times if times is None else [s._time(times[i], "a join")])]
             for i, s in enumerate(self._streams)
@@ -240,6 +247,8 @@ class ConditionReader:
                 allowed[key[0], key[1]] = Distance(0, 0)
         for pair, distance in (d for r in reads for d in r.distances):
             allowed[pair] = allowed.get(pair, Distance()).narrowed(distance)
+        if not allowed and can_wait and not any(r.why for r in reads):
+            return None, None
         if not allowed:
             raise self._no_band(reads, columns)
         # The first times of both streams before others, and what is enough before what is not.
@@ -283,7 +292,8 @@ class ConditionReader:
             "nothing says how far apart in time partners may be: there is no within=, and on= has no comparison that "
             f"limits the distance of the two times{_reasons(reads)}",
             hint=f"add {example} to the condition in on=, or give within=sw.band(before={length}, after={length}) "
-            f"or within=sw.window({length})",
+            f"or within=sw.window({length}); or have both streams punctuated on the keys, "
+            "progress=sw.Punctuated(...) with patterns: then rows may be at any distance",
         )
 
     def _open_band(self, pair: Pair, distance: Distance, reads: Sequence[Read]) -> AnalysisError:

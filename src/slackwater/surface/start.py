@@ -32,7 +32,7 @@ from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
 from slackwater.sinks.base import Sink
-from slackwater.surface.check import CheckReport, check_start, report
+from slackwater.surface.check import CheckReport, check_start, report, warnings_of
 from slackwater.surface.explain import explain_query
 from slackwater.surface.options import (
     check_names,
@@ -223,6 +223,7 @@ class _Group:
         query = Query(
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
             _clock(writers, plan), self.settings, numbers,
+            warnings=warnings_of([w._stream._node for w in writers], merged),
         )  # fmt: skip
 
         def run(loop: Loop, final: bool) -> SparkQuery:

@@ -36,7 +36,7 @@ from slackwater.surface.stream_columns import (
     place_in,
     speaks_of,
 )
-from slackwater.surface.timeless import no_time
+from slackwater.surface.timeless import no_time, stands_still
 from slackwater.surface.union import by_name, by_position
 from slackwater.surface.windows import Windowing
 
@@ -125,7 +125,7 @@ class Stream:
     @property
     def timeColumns(self) -> list[str]:
         """Names of the progressing columns; the first is the default of ``on=``."""
-        return [t.name for t in self._node.times]
+        return [] if stands_still(self._node) else [t.name for t in self._node.times]
 
     def printSchema(self) -> None:
         """Print the columns as a tree."""
@@ -331,7 +331,8 @@ class Stream:
             None: any two rows that are near enough.
         within
             ``sw.band(before=..., after=...)``, or ``sw.window(...)`` for rows of the same tumbling window. Left out
-            where the condition says how near the two times must be.
+            where the condition says how near the two times must be. None where it does not: rows join at any distance,
+            and are kept until punctuation of the other stream closes their keys.
         how
             inner, left, right or full; an unmatched row leaves when no partner can come any more. left_semi: rows of this
             stream that have a partner, each once, when its first one arrives; left_anti: those that have none, when none
@@ -461,7 +462,7 @@ class Stream:
 
     def _time(self, on: str | None, asking: str) -> TimeColumn:
         """The progressing column of that name, or the first; ``asking`` is who needs it."""
-        if not self._node.times:
+        if not self._node.times or stands_still(self._node):
             raise no_time(self._node, asking)
         if on is None:
             return self._node.times[0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Aggregate, Node, Project
+from slackwater.model.join import Anytime
+from slackwater.model.node import Aggregate, Filter, Join, Node, Project, Union
 from slackwater.model.unnamed_time import left_out
 from slackwater.model.window import is_all_time
 
@@ -12,6 +13,12 @@ _SHOWN = 6
 
 def no_time(node: Node, asking: str) -> AnalysisError:
     """The error of an operator that needs a time, over a node that has none."""
+    if stands_still(node):
+        return AnalysisError(
+            "NO_PROGRESS",
+            f"{asking} needs a time, and results of a join at any distance in time have none that progresses",
+            hint="give the join within=sw.band(...), or group by its keys without a window",
+        )
     dropped = left_out(node)
     if dropped is None or _completes_groups(dropped):
         return AnalysisError(
@@ -34,6 +41,14 @@ def no_time(node: Node, asking: str) -> AnalysisError:
         columns=have,
         select=_names(dropped),
     )
+
+
+def stands_still(node: Node) -> bool:
+    """Whether the times of a node never progress before the end: those of rows that join at any distance in time."""
+    if isinstance(node, Join):
+        return isinstance(node.within, Anytime)
+    through = isinstance(node, (Filter, Project, Union))
+    return through and bool(node.times) and any(stands_still(c) for c in node.children)
 
 
 def _completes_groups(node: Project) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from slackwater.model.aggregate import Primitive
-from slackwater.model.join import Band, How, Reach, Tumbling, Within
+from slackwater.model.join import Anytime, Band, How, Reach, Tumbling, Within, is_existence
 from slackwater.model.join_times import join_times
 from slackwater.model.node import (
     Aggregate,
@@ -113,7 +113,7 @@ def joined(*inputs: Node, within: Within | None = None, how: How = "inner") -> J
     own = [TimeColumn(f"ts{i}", "long", None) for i in range(len(inputs))]
     outputs = [
         Named(f"{f.name}{i}", column(raw_name(i, f.name), f.type))
-        for i, child in enumerate(inputs)
+        for i, child in enumerate(inputs[:1] if is_existence(how) else inputs)
         for f in child.schema
         if f.name not in ("p", "b")
     ]
@@ -128,7 +128,7 @@ def joined(*inputs: Node, within: Within | None = None, how: How = "inner") -> J
         how,
         None,
         tuple(outputs),
-        tuple(t.name for t in own),
+        tuple(t.name for t in (own[:1] if is_existence(how) else own)),
     )
 
 
@@ -159,7 +159,9 @@ windows = st.sampled_from(
 )  # fmt: skip
 """Windows whose state can be freed by bounds or patterns."""
 keys = st.lists(st.sampled_from(["k", "g"]), unique=True, max_size=2).map(sorted)
-withins = st.sampled_from((Band(3, 3), Band(0, 5), Tumbling(TimeWindow(5, 5, 0, "ts"))))
+withins = st.sampled_from(
+    (Band(3, 3), Band(0, 5), Tumbling(TimeWindow(5, 5, 0, "ts")), Anytime(), Anytime())
+)
 
 
 @st.composite
@@ -167,13 +169,20 @@ def plans(draw: st.DrawFn) -> Node:
     """An operator with state over one or two streams, maybe with row operators between and another one above."""
     one = made_source("s", draw(sources))
     below: Node = one
-    shape = draw(st.sampled_from(("one", "one", "union", "join")))
+    shape = draw(st.sampled_from(("one", "one", "union", "join", "join")))
     if shape == "union":
         below = united(one, made_source("r", draw(sources)))
     elif shape == "join":
         other = made_source("r", draw(sources))
-        how = draw(st.sampled_from(("inner", "left", "full")))
-        return joined(one, other, within=draw(withins), how=how)
+        how = draw(st.sampled_from(("inner", "left", "right", "full", "left_semi", "left_anti")))
+        pairs = joined(one, other, within=draw(withins), how=how)
+        # All rows have a partner, so that an anti join has no results to be grouped.
+        if how == "left_anti" or draw(st.booleans()):
+            return pairs
+        names = [f.name for f in pairs.schema if f.name[0] in "kg"]
+        by, time = draw(st.lists(st.sampled_from(names), unique=True, max_size=2)), pairs.times[0].name  # fmt: skip
+        window = draw(st.sampled_from((all_time(time), TimeWindow(10, 10, 0, time))))
+        return grouped(pairs, sorted(by), window)
     moved = draw(st.sampled_from((None, {"k": "k", "g": "g", "ts": "ts"}, {"g": "k", "k": "g", "ts": "ts"})))  # fmt: skip
     if moved is not None:
         below = selected(below, moved, draw(st.sampled_from((0, 3))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.join import Band
-from slackwater.model.node import Dedup, Filter, Late, Node, Project, Sort, Source
+from slackwater.model.join import Anytime, Band, How
+from slackwater.model.node import Dedup, Filter, Join, Late, Node, Project, Sort, Source
 from slackwater.model.policy import (
     BoundedDelay,
     BoundedLatency,
@@ -272,21 +273,54 @@ def test_windows_over_windows_are_closed_by_what_the_first_pass_on() -> None:
 
 @pytest.mark.spec("FC-F66")
 def test_a_join_is_freed_by_the_other_side() -> None:
-    """By its bound on the time that the band binds; what its own side says, and what it says of keys, frees nothing."""
+    """By its bound on the time that the band binds, or by patterns on keys and that time. What its own side says frees
+    nothing, and neither does a pattern that tests another column, too.
+    """
     assert problems(joined(linear("s"), linear("r"))) == []
-    made = check_nodes(topological([joined(linear("s"), punctuated("r", "[[k:#]]"))]))
-    (problem,) = made.problems
-    assert (problem.input, problem.columns) == (1, ("ts",)) and "'r'" in problem.hint
+    for useless in ("[[g:#]]", "[[g:#, k:#]]", "[[ts:#]]"):
+        made = check_nodes(topological([joined(linear("s"), punctuated("r", useless))]))
+        (problem,) = made.problems
+        assert (problem.input, problem.columns) == (1, ("k", "ts")) and "'r'" in problem.hint
+        assert scheme(joined(linear("s"), punctuated("r", useless))) == set()
+    for useful in ("[[k:#]]", "[[k:+]]", "[[k:#, ts:+]]", "[[ts:+]]"):
+        assert problems(joined(linear("s"), punctuated("r", useful))) == []
     assert scheme(joined(linear("s"), linear("r"))) == {
         "[[`greatest(ts0, ts1)`:+]]", "[[`least(ts0, ts1)`:+]]", "[[ts0:+]]", "[[ts1:+]]",
     }  # fmt: skip
-    assert scheme(joined(linear("s"), punctuated("r", "[[k:#]]"))) == set()
+    times = ("`greatest(ts0, ts1)`", "`least(ts0, ts1)`", "ts0", "ts1")
+    assert scheme(joined(linear("s"), punctuated("r", "[[k:#]]"))) == {
+        f"[[{', '.join(sorted([f'{k}:#', f'{t}:+'], key=lambda x: x.strip('`')))}]]" for k in ("k0", "k1") for t in times
+    }  # fmt: skip
     assert problems(joined(linear("s"), linear("r"), within=Band(-5, 3))) == []
+
+
+@pytest.mark.spec("FC-F25", "FC-F66")
+def test_a_join_at_any_distance_is_freed_by_punctuation_of_its_keys_alone() -> None:
+    def at_any(one: Node, other: Node, how: How = "inner") -> Join:
+        return joined(one, other, within=Anytime(), how=how)
+
+    keyed = punctuated("s", "[[k:#]]")
+    assert problems(at_any(linear("s"), linear("r"))) == [("k",), ("k",)]
+    assert problems(at_any(keyed, linear("r"))) == [("k",)]
+    assert problems(at_any(keyed, punctuated("r", "[[k:#, ts:+]]"))) == [("k",)]
+    assert problems(at_any(keyed, punctuated("r", "[[k:+]]"))) == []
+    both = punctuated("r", "[[k:+]]")
+    assert scheme(at_any(keyed, both)) == {"[[k0:#]]", "[[k1:#]]"}
+    assert scheme(at_any(both, punctuated("r", "[[k:+]]"))) == {"[[k0:+]]", "[[k1:+]]"}
+    # What a row without a partner lacks is closed by nobody.
+    assert scheme(at_any(keyed, both, "left")) == {"[[k0:#]]"}
+    assert scheme(at_any(keyed, both, "right")) == {"[[k1:#]]"}
+    assert scheme(at_any(keyed, both, "full")) == set()
+    assert scheme(at_any(keyed, both, "left_semi")) == {"[[k0:#]]"}
+    ended = replace(linear("r"), end_of_stream=True)
+    (problem,) = check_nodes(topological([at_any(linear("s"), ended)])).problems
+    assert problem.input == 0 and "sw.Punctuated" in problem.hint
 
 
 def test_several_streams_are_joined_if_all_progress() -> None:
     assert problems(joined(linear("a"), linear("b"), linear("c"))) == []
-    assert len(problems(joined(linear("a"), punctuated("b", "[[k:#]]"), linear("c")))) == 1
+    assert problems(joined(linear("a"), punctuated("b", "[[k:#]]"), linear("c"))) == []
+    assert len(problems(joined(linear("a"), punctuated("b", "[[g:#]]"), linear("c")))) == 1
 
 
 # --- plans ---------------------------------------------------------------------------------------------------

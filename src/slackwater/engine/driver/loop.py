@@ -70,7 +70,7 @@ class Query:
     """All that the loop needs to know of a query.
 
     ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
-    ``host`` gives the batches and runs their jobs: Spark, unless a test plays it.
+    ``host`` gives the batches and runs their jobs: Spark, unless a test plays it. ``warnings`` say what of its state may grow.
     """
 
     plan: Plan
@@ -82,6 +82,7 @@ class Query:
     settings: Settings = field(default_factory=Settings)
     numbers: tuple[tuple[int, ...], ...] | None = None
     host: Host = field(default_factory=SparkHost)
+    warnings: tuple[str, ...] = ()
 
     def sources_of(self, index: int) -> tuple[int, ...]:
         """Spark's numbers of the sources that an input reads."""

@@ -77,6 +77,7 @@ def progress_record(
             }
             for name, op in operators.items()
         ],
+        **({"contracts": list(query.warnings)} if query.warnings else {}),
         "sink": next((s.describe() for s in query.sinks.values()), {}),
         "sinks": [s.describe() for s in query.sinks.values()],
     }
@@ -92,8 +93,18 @@ def _stream(source: Source, state: SourceState, summary: SourceSummary) -> dict[
         "future": {c: s.future for c, s in state.columns.items()},
         "orderViolations": state.violations,
         "patterns": len(state.patterns),
+        **_kept_values(state),
+        **({"schemeViolations": dict(summary.unfit)} if summary.unfit else {}),
         "bounds": {t.name: _column(t, state.columns[t.name], source.zone) for t in source.times},
     }
+
+
+def _kept_values(state: SourceState) -> dict[str, int]:
+    """How many values and ranges of values closed one by one stand in the checkpoint; nothing without patterns."""
+    patterns = (*state.patterns, *(p for own in state.by_partition.values() for p in own))
+    tests = [t for p in patterns for _, t in p.tests]
+    ranges = sum(None not in span for t in tests for span in t.spans)
+    return {"values": ranges + sum(t.null for t in tests)} if patterns else {}
 
 
 def _column(time: TimeColumn, state: ColumnState, zone: str) -> dict[str, Any]:

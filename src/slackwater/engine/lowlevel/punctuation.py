@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slackwater.engine.lowlevel.single_values import single_values
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.progress.step import patterns_of
+from slackwater.errors import ExecutionError
+from slackwater.kernels.buckets import flat
 from slackwater.kernels.windows.pattern_match import matching
 from slackwater.model.node import Aggregate, Source
+from slackwater.model.policy import Punctuated
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import START
 from slackwater.semantics.column_origin import column_origin
+from slackwater.semantics.contracts.template_text import parse_scheme
+from slackwater.semantics.contracts.templates import conforms, form
 from slackwater.semantics.pattern_rules import closable, key_columns
-from slackwater.semantics.pattern_text import pattern_of
+from slackwater.semantics.pattern_text import pattern_of, shown
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.settings import BoundRule
 from slackwater.semantics.source_patterns import linear_limit, plausible
@@ -35,6 +41,8 @@ class ReadPunctuation:
     patterns: dict[str, Patterns] = field(default_factory=dict)
     bounds: dict[tuple[str, str], int] = field(default_factory=dict)
     implausible: dict[tuple[str, str], int] = field(default_factory=dict)
+    unfit: dict[str, int] = field(default_factory=dict)
+    """Patterns of forms that the scheme does not declare."""
 
     def added(
         self, setting: BoundRule, summaries: dict[str, PartitionSummary]
@@ -73,31 +81,63 @@ class Punctuation:
             if not len(places):
                 continue
             counted: dict[str, dict[Pattern, int]] = {}
-            for place, tests in zip(places, table[column].take(places).to_pylist(), strict=True):
+            maps = flat(table[column].take(places))
+            singles = single_values(maps, codes[places], types, {s.column for s in self.settings})
+            for code, pattern, rows in singles.patterns:
+                counted.setdefault(names[code], {})[pattern] = rows
+            rest = np.flatnonzero(~singles.read)
+            given_maps = maps.take(pa.array(rest)).to_pylist()
+            for place, tests in zip(places[rest], given_maps, strict=True):
                 given = {c: (t["op"], t["value"]) if t else (None, None) for c, t in tests}
                 pattern = pattern_of(given, types, self.batch.plan.zone)
                 counts = counted.setdefault(names[int(codes[place])], {})
                 counts[pattern] = counts.get(pattern, 0) + 1
             for name, patterns in counted.items():
-                for pattern, count in patterns.items():
-                    self._sort_out(punctuation, name, pattern, count)
+                self._held_against_scheme(punctuation, column, patterns)
+                kept = [p for p, n in patterns.items() if self._is_kept(punctuation, name, p, n)]
+                if kept:
+                    punctuation.patterns[name] = (*punctuation.patterns.get(name, ()), *kept)
         return punctuation
 
-    def _sort_out(
-        self, punctuation: ReadPunctuation, name: str, pattern: Pattern, count: int
+    def _held_against_scheme(
+        self, punctuation: ReadPunctuation, column: str, patterns: Mapping[Pattern, int]
     ) -> None:
+        policy = next(
+            p for p in self.source.policies if isinstance(p, Punctuated) and p.column == column
+        )
+        if policy.scheme is None:
+            return
+        scheme = parse_scheme(policy.scheme, {f.name: f.type for f in self.source.schema})
+        for pattern, count in patterns.items():
+            if any(conforms(pattern, t) for t in scheme):
+                continue
+            if policy.onViolation == "raise":
+                raise ExecutionError(
+                    "SCHEME_BROKEN",
+                    f"stream '{self.source.given_name}' has punctuation {shown(pattern)} in column '{column}', of the form "
+                    f"{form(pattern)}, which its scheme does not declare: {', '.join(map(str, scheme))}",
+                    hint='declare the form, or have the stream punctuated as declared; without onViolation="raise" '
+                    "such punctuation holds, and is counted",
+                    stream=self.source.given_name,
+                    pattern=shown(pattern),
+                )
+            punctuation.unfit[form(pattern)] = punctuation.unfit.get(form(pattern), 0) + count
+
+    def _is_kept(
+        self, punctuation: ReadPunctuation, name: str, pattern: Pattern, count: int
+    ) -> bool:
+        """Whether a pattern is one to keep; a bound, and one too far ahead, are noted instead."""
         linear = False
         for s in self.settings:
             at = (s.column, name)
             if not plausible(pattern, s, self.batch.now):
                 punctuation.implausible[at] = punctuation.implausible.get(at, 0) + count
-                return
+                return False
             limit = linear_limit(pattern, s)
             if limit is not None:
                 linear = True
                 punctuation.bounds[at] = max(punctuation.bounds.get(at, START), limit)
-        if not linear:
-            punctuation.patterns[name] = (*punctuation.patterns.get(name, ()), pattern)
+        return not linear
 
     def missed(self, node: Aggregate, moved: int, table: pa.Table, ticks: Ints) -> Ints:
         """Windows of an aggregate that patterns have closed to each row."""

@@ -189,6 +189,7 @@ class SourceTask:
                 **self.quality.gathered(table, data, codes, names, judged, ready),
                 **self.strict.judged,
             },
+            punctuation.unfit,
         )
 
     def _partitions(self, table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:

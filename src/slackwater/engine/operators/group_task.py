@@ -219,5 +219,6 @@ def _arrivals(batch: Batch, operator: Operator, inbox: _Inbox, bounds: Bounds) -
         name = batch.plan.name_of(child)
         tables = [t for p in paths if p.input == i for t in inbox.tables.get(p.id, [])]
         bound, patterns = bounds[name][on], (inbox.before[name], inbox.after[name])
-        arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns, frontiers))
+        linear = (batch.bounds.get(name, {}), bounds[name])
+        arrivals.append(Arrival(tables, batch.bound(name, on), bound, *patterns, frontiers, linear))
     return arrivals

@@ -17,6 +17,7 @@ from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.runs import reaches
 from slackwater.kernels.buckets import bucket_range
 from slackwater.semantics.frontier import Points
+from slackwater.semantics.limits import Bounds
 from slackwater.semantics.patterns import Patterns
 
 MAIN = ""
@@ -28,7 +29,8 @@ class Arrival:
     """One input of an operator in one batch: its new rows, and its bound before and after them.
 
     ``before`` and ``after`` are the patterns that hold besides the bound. ``frontiers`` are the points before and
-    after the batch that no later row lies below, for operators that progress on several times at once.
+    after the batch that no later row lies below, for operators that progress on several times at once. ``linear`` are
+    the bounds of all times of the input, before and after the batch.
     """
 
     tables: Sequence[pa.Table]
@@ -37,6 +39,7 @@ class Arrival:
     before: Patterns = ()
     after: Patterns = ()
     frontiers: tuple[Points, Points] = ((), ())
+    linear: tuple[Bounds, Bounds] = field(default=({}, {}))
 
 
 Emit = Callable[[str, pa.Table], None]
@@ -74,7 +77,7 @@ class GroupContext:
 
     @property
     def has_patterns(self) -> bool:
-        """Whether patterns hold at the only input; operators with several inputs know none."""
+        """Whether patterns hold at the only input; operators with several inputs look for themselves."""
         return len(self.inputs) == 1 and bool(self.inputs[0].before or self.inputs[0].after)
 
     def runs(self, operator: Operator) -> list[Run]:

@@ -21,7 +21,7 @@ from slackwater.engine.paths.reports import Bounds, TaskReport, reports_of
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import AnalysisError
-from slackwater.model.join import Tumbling, is_existence
+from slackwater.model.join import Anytime, Tumbling, is_existence
 from slackwater.model.node import Join, Source
 from slackwater.model.policy import Quality
 from slackwater.semantics.bounds import END, START, topological
@@ -113,6 +113,17 @@ def _operators(plan: Plan, nodes: Iterable[Any]) -> set[str]:
 def check_recall(plan: Plan) -> None:
     """Refuse what a recall target cannot mean."""
     joins = recall_joins(plan)
+    for target in joins:
+        for node in topological([target.operator.node]):
+            if isinstance(node, Join) and isinstance(node.within, Anytime):
+                stream = target.streams[0][0].given_name
+                raise AnalysisError(
+                    "BAD_QUALITY",
+                    f"recall= on stream '{stream}' does not go with a join at any distance in time: what rows miss does "
+                    "not depend on how long it waits",
+                    hint="give the join within=sw.band(...), or another policy to the stream",
+                    stream=stream,
+                )
     for source in plan.sources:
         for setting in recall_settings(source):
             if setting.strict:

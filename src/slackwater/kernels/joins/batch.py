@@ -18,8 +18,11 @@ from slackwater.kernels.joins.spec import (
     state_schema,
     with_time,
 )
+from slackwater.kernels.windows.pattern_match import closed
 from slackwater.model.names import BUCKET, MATCHED, TIME, key
+from slackwater.semantics.closing import Closing
 from slackwater.semantics.join import marked_inputs, needed_from, partners
+from slackwater.semantics.limits import END
 
 
 class Side:
@@ -39,6 +42,8 @@ class Side:
         self.codes: Ints = np.empty(0, dtype=np.int64)
         self.matched: Flags = np.zeros(new.num_rows, dtype=np.bool_)
         self.stays: Flags = np.zeros(new.num_rows, dtype=np.bool_)
+        self.waits: Flags = np.zeros(0, dtype=np.bool_)
+        """Of the stored rows in ``whole``, whether they are needed after the batch."""
 
     @property
     def new_times(self) -> Ints:
@@ -47,6 +52,25 @@ class Side:
     @property
     def new_codes(self) -> Ints:
         return self.codes[self.old_rows :]
+
+
+class Closings(NamedTuple):
+    """What each input has closed to rows of the others, before the batch and after it; bounds are counted in."""
+
+    before: Sequence[Closing]
+    after: Sequence[Closing]
+
+
+def gone(spec: JoinSpec, i: int, rows: pa.Table, closings: Sequence[Closing]) -> Flags:
+    """Which rows of input i can find no partner any more: all other inputs have closed all that they could meet."""
+    mask = np.ones(rows.num_rows, dtype=np.bool_)
+    times = ints(rows, TIME)
+    keys = [rows.column(key(n)) for n in range(spec.keys)]
+    for j, closing in enumerate(closings):
+        if j != i and mask.any():
+            low, high = partners(spec.within, i, j, times)
+            mask &= closed(closing, keys, low, high + 1, high)
+    return mask
 
 
 class Kept(NamedTuple):
@@ -66,8 +90,10 @@ class JoinBatch:
         stored: Sequence[Stored],
         old_bounds: Sequence[int],
         new_bounds: Sequence[int],
+        closings: Closings | None = None,
     ) -> None:
         self.spec = spec
+        self._closings = closings
         self.new = new
         self._stored = stored
         marked = marked_inputs(spec.how)
@@ -94,6 +120,18 @@ class JoinBatch:
         mask = (times >= low) & (times <= high)
         return table if mask.all() else table.filter(pa.array(mask))
 
+    def leaving(self, i: int) -> pa.Table:
+        """Stored rows of input i that are needed no more, and were needed when the batch began."""
+        side, closings = self.sides[i], self._closings
+        if closings is None:
+            return self.read(i, side.available, side.needed - 1)
+        if all(b == a for j, (b, a) in enumerate(zip(*closings, strict=True)) if j != i):
+            return self.read(i, 0, -1)
+        rows = self.read(i, side.available, END)
+        now = gone(self.spec, i, rows, closings.after)
+        rows = rows.filter(pa.array(now))
+        return rows.filter(pa.array(~gone(self.spec, i, rows, closings.before)))
+
     def _load(self) -> None:
         """Read the stored rows that new ones may meet, and number the keys of all rows."""
         old = [self.read(i, *self._met(i)) for i in range(self.spec.inputs)]
@@ -107,14 +145,22 @@ class JoinBatch:
         for i, side in enumerate(self.sides):
             side.codes = codes[i]
             side.stays = (side.times >= side.needed) & (side.codes != NO_KEY)
+            if self._closings is not None and side.stays.any():
+                side.stays &= ~gone(self.spec, i, side.new, self._closings.after)
         fresh = [side.codes for side in self.sides]
         for i, side in enumerate(self.sides):
             others = [c for j, c in enumerate(fresh) if j != i]
             code = codes[self.spec.inputs + i]
             meets = present(np.concatenate(others), code)
             table = old[i].filter(pa.array(meets))
+            code = code[meets]
+            side.waits = ints(table, TIME) >= side.needed
+            if self._closings is not None and table.num_rows:
+                there = ~gone(self.spec, i, table, self._closings.before)
+                table, code = table.filter(pa.array(there)), code[there]
+                side.waits = ~gone(self.spec, i, table, self._closings.after)
             side.old_rows = table.num_rows
-            side.codes = np.concatenate([code[meets], side.codes])
+            side.codes = np.concatenate([code, side.codes])
             side.times = np.concatenate([ints(table, TIME), side.times])
             side.matched = np.zeros(len(side.codes), dtype=np.bool_)
             side.whole = self._whole(i, table)

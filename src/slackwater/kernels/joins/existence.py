@@ -47,9 +47,12 @@ class ExistenceStep(BatchResults):
         batch, left = self._batch, self._batch.sides[0]
         self._meet()
         met = left.whole.filter(pa.array(left.matched))
-        stored = met.slice(0, int(np.count_nonzero(left.matched[: left.old_rows])))
-        waits = pa.array(stored.column(TIME).to_numpy() >= left.needed)
-        self._marks[0] = stored.filter(waits).select(MATCHED_SCHEMA.names).cast(MATCHED_SCHEMA)
+        met_old = left.matched[: left.old_rows]
+        stored = met.slice(0, int(np.count_nonzero(met_old)))
+        waits = left.waits[met_old]
+        self._marks[0] = (
+            stored.filter(pa.array(waits)).select(MATCHED_SCHEMA.names).cast(MATCHED_SCHEMA)
+        )
         met_new = left.matched[left.old_rows :]
         if batch.spec.how == "left_semi":
             leaving = [met]
@@ -79,8 +82,7 @@ class ExistenceStep(BatchResults):
 
     def _given_up(self, met: pa.Table) -> pa.Table:
         """Stored rows that are needed no more and are not among those that ``met`` a partner just now."""
-        left = self._batch.sides[0]
-        leaving = self._batch.read(0, left.available, left.needed - 1)
+        leaving = self._batch.leaving(0)
         return leaving.filter(pa.array(~among(leaving, met)))
 
     def _shown(self, rows: pa.Table) -> pa.Table:

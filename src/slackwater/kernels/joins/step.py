@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.joins.batch import JoinBatch, Kept
+from slackwater.kernels.joins.batch import Closings, JoinBatch, Kept, gone
 from slackwater.kernels.joins.existence import ExistenceStep, without_marked
 from slackwater.kernels.joins.results import BatchResults
 from slackwater.kernels.joins.spec import (
@@ -34,8 +34,8 @@ from slackwater.model.names import BUCKET, MATCHED, ROW, TIME
 from slackwater.semantics.join import outer_inputs
 
 __all__ = [
-    "BUCKET", "MATCHED", "MATCHED_SCHEMA", "ROW", "TIME", "ExistenceStep", "JoinSpec", "JoinStep", "Kept",
-    "Predicate", "Stored", "among", "column_name", "output_schema", "state_schema", "step",
+    "BUCKET", "MATCHED", "MATCHED_SCHEMA", "ROW", "TIME", "Closings", "ExistenceStep", "JoinSpec", "JoinStep", "Kept",
+    "Predicate", "Stored", "among", "column_name", "output_schema", "gone", "state_schema", "step",
 ]  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def step(
     predicate: Predicate | None = None,
     matched: Sequence[Stored] = (),
     row_base: int = 0,
+    closings: Closings | None = None,
 ) -> JoinStep | ExistenceStep:
     """Join one batch: all new rows first, then the bounds from old to new.
 
@@ -63,14 +64,15 @@ def step(
         For inputs in `marked_inputs`: what earlier batches returned as ``matched``, by input and time.
     row_base
         Rows stored for such inputs are numbered from here on; a number never recurs within a bucket.
+    closings
+        What punctuation of the inputs has closed, if it is more than bounds on their times.
     """
     if is_existence(spec.how):
         waiting = [without_marked(stored[0], matched[0]), *stored[1:]]
-        batch = JoinBatch(spec, new, waiting, old_bounds, new_bounds)
+        batch = JoinBatch(spec, new, waiting, old_bounds, new_bounds, closings)
         return ExistenceStep(batch, predicate, row_base)
-    return JoinStep(
-        JoinBatch(spec, new, stored, old_bounds, new_bounds), predicate, matched, row_base
-    )
+    batch = JoinBatch(spec, new, stored, old_bounds, new_bounds, closings)
+    return JoinStep(batch, predicate, matched, row_base)
 
 
 class JoinStep(BatchResults):
@@ -121,21 +123,19 @@ class JoinStep(BatchResults):
     def _unmatched_stored(self, i: int) -> pa.Table:
         """Stored rows that are needed no more and never met a partner; notes those that just did."""
         side = self._batch.sides[i]
-        partnered = side.whole.slice(0, side.old_rows).filter(
-            pa.array(side.matched[: side.old_rows])
-        )
+        met = side.matched[: side.old_rows]
+        partnered = side.whole.slice(0, side.old_rows).filter(pa.array(met))
         if partnered.num_rows:
             times = ints(partnered, TIME)
             earlier = self._matched[i](int(times.min()), int(times.max()))
-            fresh = ~bools(partnered, MATCHED) & (times >= side.needed) & ~among(partnered, earlier)
+            fresh = ~bools(partnered, MATCHED) & side.waits[met] & ~among(partnered, earlier)
             marks = partnered.filter(pa.array(fresh)).select(MATCHED_SCHEMA.names)
             self._marks[i] = marks.cast(MATCHED_SCHEMA)
-        low, high = side.available, side.needed - 1
-        if low > high:
-            return side.new.schema.empty_table()
-        leaving = self._batch.read(i, low, high)
+        leaving = self._batch.leaving(i)
         leaving = leaving.filter(pa.array(~bools(leaving, MATCHED)))
         if leaving.num_rows:
+            times = ints(leaving, TIME)
+            earlier = self._matched[i](int(times.min()), int(times.max()))
             leaving = leaving.filter(pa.array(~among(leaving, partnered)))
-            leaving = leaving.filter(pa.array(~among(leaving, self._matched[i](low, high))))
+            leaving = leaving.filter(pa.array(~among(leaving, earlier)))
         return leaving

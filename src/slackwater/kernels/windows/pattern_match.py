@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slackwater.kernels.buckets import flat
+from slackwater.semantics.closing import Closing
 from slackwater.semantics.limits import END, START
-from slackwater.semantics.pattern_rules import Closing
 from slackwater.semantics.patterns import Patterns, Span, Test
 
 Mask = NDArray[np.bool_]
@@ -94,6 +94,8 @@ def _covered(
     done = np.zeros(len(codes), bool)
     if all(low is None for _, spans in closing.tests for low, _ in spans):
         return done
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[order], np.arange(len(groups) + 1))
     for g, group in enumerate(groups):
         spans: list[Span] = []
         for tests, own in closing.tests:
@@ -102,9 +104,11 @@ def _covered(
                 for at, i in enumerate(used)
             )
             spans += own if passing else ()
-        rows = codes == g
+        if len(spans) < 2:
+            continue
+        rows = order[edges[g] : edges[g + 1]]
         for low, high in Test.of(spans).spans:
-            done |= rows & _inside(starts, ends, low, high)
+            done[rows] |= _inside(starts[rows], ends[rows], low, high)
     return done
 
 
@@ -130,6 +134,7 @@ class _Cells:
     def __init__(self, column: pa.ChunkedArray, tests: Sequence[Test]):
         ends = {v for t in tests for span in t.spans for v in span if v is not None}
         self.ends: list[Any] = sorted(ends)
+        self._places = {v: i + 1 for i, v in enumerate(self.ends)}
         values, null = _plain(column)
         text = values.dtype == object
         self._masks: dict[Test, Mask] = {}
@@ -153,9 +158,14 @@ class _Cells:
     def passing(self, test: Test) -> Mask:
         """By cell, whether its values pass."""
         if test not in self._masks:
-            below = bool(test.spans) and test.spans[0][0] is None
-            cells = [below, *(test.matches(v) for v in self.ends), test.null]
-            self._masks[test] = np.array(cells, bool)
+            # Cell 0 lies below all ends, cell i + 1 begins at end i, the last one is null's.
+            edges = np.zeros(len(self.ends) + 2, np.int64)
+            np.add.at(edges, [0 if s[0] is None else self._places[s[0]] for s in test.spans], 1)
+            closing = [self._places[s[1]] for s in test.spans if s[1] is not None]
+            np.add.at(edges, closing, -1)
+            cells = np.cumsum(edges) > 0
+            cells[-1] = test.null
+            self._masks[test] = cells
         return self._masks[test]
 
 

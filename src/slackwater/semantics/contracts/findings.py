@@ -70,17 +70,17 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Found:
+class Findings:
     """All that a check finds."""
 
     problems: tuple[Problem, ...]
     cautions: tuple[Caution, ...]
 
 
-def check_nodes(nodes: Sequence[Node], *, ended: bool = False) -> Found:
+def check_nodes(nodes: Sequence[Node], *, ended: bool = False) -> Findings:
     """Problems and cautions of a plan, children first; ``ended`` if all its streams end."""
     if ended:
-        return Found((), ())
+        return Findings((), ())
     said = promises(nodes)
     assumed = derive(nodes, {n: p.assumed for n, p in said.items()})
     problems = tuple(_problem(u, assumed, said) for u in assumed.unsafe)
@@ -88,7 +88,7 @@ def check_nodes(nodes: Sequence[Node], *, ended: bool = False) -> Found:
     cautions += [c for n in nodes if isinstance(n, Source) for c in _values(n, said[n.name])]
     if any(p.is_open for p in said.values()):
         cautions += _rests(nodes, said, assumed)
-    return Found(problems, tuple(cautions))
+    return Findings(problems, tuple(cautions))
 
 
 def _problem(unmet: Unmet, derived: Derived, said: dict[str, Promise]) -> Problem:

@@ -97,6 +97,17 @@ def _single(low: int | str | None, high: int | str | None) -> bool:
     return low is not None and high is not None
 
 
+def form(pattern: Pattern) -> str:
+    """The form of a pattern, as a template would say it; a test of no class shows as ``?``.
+
+    >>> form(Pattern.of({"a": Test.below(3), "b": Test.among([1]), "c": Test(((None, 2), (5, None)))}))
+    '[[a:+, b:#, c:?]]'
+    """
+    kinds: tuple[Class, ...] = ("+", "#", "^")
+    shown = ((c, next((k for k in kinds if admits(k, t)), "?")) for c, t in pattern.tests)
+    return f"[[{', '.join(f'{_name(c)}:{k}' for c, k in shown)}]]"
+
+
 def covers(wide: Template, narrow: Template) -> bool:
     """Whether each pattern of the form ``narrow`` lies within some pattern of the form ``wide``.
 

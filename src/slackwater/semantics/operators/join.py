@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from slackwater.model.join import Tumbling, Within, is_existence
+from slackwater.model.join import Anytime, Tumbling, Within, is_existence
 from slackwater.model.node import Join, raw_name
 from slackwater.model.schema import column
-from slackwater.semantics.contracts.needs import Need, by_bound
-from slackwater.semantics.contracts.offers import ENDED, Offer
+from slackwater.semantics.contracts.needs import Need, Way, by_bound
+from slackwater.semantics.contracts.offers import ENDED, Offer, crossed, renamed
+from slackwater.semantics.contracts.templates import Template
 from slackwater.semantics.feedback.columns import parted
 from slackwater.semantics.join import (
     Reading,
     corners,
     is_empty,
     last_partner,
-    max_bound,
-    min_bound,
     outer_inputs,
     reaches,
     rows_within,
-    time_bounds,
+)
+from slackwater.semantics.join_patterns import (
+    binds_time,
+    carriers,
+    key_names,
+    passed,
+    result_bound,
+    useful_columns,
+    uses_patterns,
+    want,
 )
 from slackwater.semantics.limits import START, Bounds
 from slackwater.semantics.operators import common
@@ -33,11 +42,9 @@ from slackwater.semantics.operators.answers import (
     Traced,
     least,
 )
-from slackwater.semantics.pattern_wants import plain_column
+from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 
-wants = common.no_wants
-patterns = common.no_patterns
 copies = common.no_copies  # an output may be of either input, or null
 
 
@@ -48,20 +55,23 @@ def entering(node: Join) -> tuple[str, ...]:
 def bounds(node: Join, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
     """Bounds of a join's own time (the greatest), of the least, and of each input's time that is kept."""
     own = [b[on] for b, on in zip(inputs, node.on, strict=True)]
-    if is_existence(node.how):
-        (time,) = node.times
-        return {time.name: max_bound(node.within, own, node.how)}
-    kept = dict(zip(node.time_names, time_bounds(node.within, own), strict=True))
-    output = {}
-    for time in node.times:
-        # An input that is a join itself may have a greatest time of its own.
-        if time.name in kept:
-            output[time.name] = kept[time.name]
-        elif time.kind == "greatest":
-            output[time.name] = max_bound(node.within, own, node.how)
-        else:
-            output[time.name] = min_bound(node.within, own)
-    return output
+    return {t.name: result_bound(node, own, t.name) for t in node.times}
+
+
+def wants(node: Join, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
+    """Patterns on keys and time; what consumers can use of the results is on these, too."""
+    if not uses_patterns(node):
+        return common.no_wants(node, above)
+    return tuple((want(node, i),) for i in range(len(node.inputs)))
+
+
+def patterns(
+    node: Join,
+    inputs: Sequence[Patterns],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Patterns],
+) -> Patterns:
+    return passed(node, inputs, bounds)
 
 
 def frontier(node: Join, columns: Sequence[str], known: Known) -> Points:
@@ -87,6 +97,8 @@ def frontier(node: Join, columns: Sequence[str], known: Known) -> Points:
 def trace(node: Join, name: str, ask: Trace) -> list[Traced]:
     if not ask.joins:
         return []  # which windows the results of a row are in is not for the row to say
+    if isinstance(node.within, Anytime):
+        return []  # no time of a row says anything of those of its results
     # Whatever time of the results is followed, its bound is behind the inputs' by the widest span at most.
     behind = _lag(node.within)
     return [
@@ -223,27 +235,72 @@ def newest(
 
 
 def offers(node: Join, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
-    """Bounds on all times of the results, once all inputs have theirs; no patterns."""
+    """Bounds on all times of the results, once all inputs have theirs; and what all of them close for the same keys."""
     if all(i.ended for i in inputs):
         return ENDED
-    if all(i.ended or on in i.bounds for i, on in zip(inputs, node.on, strict=True)):
-        return Offer(frozenset(t.name for t in node.times))
-    return Offer()
+    times: frozenset[str] = frozenset()
+    is_bound = [i.ended or on in i.bounds for i, on in zip(inputs, node.on, strict=True)]
+    if all(is_bound) and not isinstance(node.within, Anytime):
+        times = frozenset(t.name for t in node.times)
+    if not uses_patterns(node):
+        return Offer(times)
+    both = crossed([_of_keys(node, i, offer) for i, offer in enumerate(inputs)])
+    names: dict[str, list[str]] = {str(n): own for n, own in enumerate(carriers(node))}
+    if not isinstance(node.within, Anytime):
+        names[_TIME] = [t.name for t in node.times]
+    by_keys = renamed(both, {}, names)
+    return Offer(times, by_keys.templates, by_keys.anything - times)
+
+
+_TIME = "time"
+"""Stands for the time that a join binds, beside the numbers of its keys."""
+
+
+def _of_keys(node: Join, i: int, offer: Offer) -> Offer:
+    """What an input offers on keys, by their numbers, and on the time that the join binds."""
+    columns: dict[str, list[str]] = {}
+    for n, name in enumerate(key_names(node, i)):
+        if name is not None:
+            columns.setdefault(name, []).append(str(n))
+    if binds_time(node, i):
+        columns[node.on[i]] = [_TIME]
+        # Single times are not all that a row could meet.
+        kept = frozenset(t for t in offer.templates if t.kind(node.on[i]) in "+-")
+        offer = replace(offer, templates=kept)
+    linear = {Template.of({c: "+"}) for c in offer.bounds if c in columns}
+    offer = replace(offer, templates=offer.templates | linear)
+    return renamed(offer, {}, columns)
 
 
 def needs(node: Join) -> tuple[Need, ...]:
-    """A row is kept until the *other* inputs' bounds have passed all that it could meet."""
+    """A row is kept until the *other* inputs have closed all that it could meet: by bounds, or by patterns on its keys."""
     if is_empty(node.within):
         return ()
     keys = [k.name for k in node.keys[0]]
     what = f"join on {', '.join(keys)}" if keys else "join"
     return tuple(
-        Need(i, (by_bound(on),), f"rows of the other side of the {what}", of_others=True)
-        for i, on in enumerate(node.on)
+        Need(i, (_way(node, i),), f"rows of the other side of the {what}", of_others=True)
+        for i in range(len(node.inputs))
     )
 
 
+def _way(node: Join, i: int) -> Way:
+    """What input i must close, so that rows of the others go."""
+    times = {t.name for t in node.inputs[i].times}
+    keys = frozenset(n for n in key_names(node, i) if n is not None)
+    bounds = keys & times
+    if not isinstance(node.within, Anytime):
+        bounds |= {node.on[i]}
+    if not uses_patterns(node):
+        return by_bound(node.on[i])
+    return Way(bounds, useful_columns(node, i), keys)
+
+
 def keeps(node: Join) -> str:
+    if isinstance(node.within, Anytime):
+        keys = ", ".join(k.name for k in node.keys[0])
+        which = "left rows that have found no partner yet, right rows that may still be one" if is_existence(node.how) else "rows that may still find a partner"  # fmt: skip
+        return f"{which}, until punctuation of the other side closes their {keys}"
     if is_existence(node.how):
         return (
             "left rows that have found no partner yet, right rows that may still be one, by the other side's bound "

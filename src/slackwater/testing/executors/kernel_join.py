@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -33,8 +34,18 @@ from slackwater.model.node import Aggregate, Join, Node, Source
 from slackwater.model.schema import Field, Named
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.frontier import Points, frontier
+from slackwater.semantics.limits import Bounds
+from slackwater.semantics.patterns import Patterns
 from slackwater.testing.executors.kernel_tables import PLACE, plain, query, ticks_of
 from slackwater.testing.executors.program_machine import ProgramMachine
+
+
+class Punctuated(NamedTuple):
+    """What holds at an input of a join: patterns and bounds, before a batch and after it."""
+
+    before: Patterns
+    after: Patterns
+    linear: tuple[Bounds, Bounds]
 
 
 class KernelJoin:
@@ -53,13 +64,23 @@ class KernelJoin:
         self._machine = ProgramMachine(self.operator, batch=lambda: self._batch((), None))
 
     def step(
-        self, inputs: Sequence[pa.Table], old: Sequence[int], new: Sequence[int], now: int | None
+        self,
+        inputs: Sequence[pa.Table],
+        old: Sequence[int],
+        new: Sequence[int],
+        now: int | None,
+        says: Sequence[Punctuated] = (),
     ) -> pa.Table:
         """The results of a batch, in the user's columns."""
         new_rows = [self._keyed(i, table) for i, table in enumerate(inputs)]
         # Each input in two tables, as from two tasks, in the wrong order.
         halves = [[t.slice(t.num_rows // 2), t.slice(0, t.num_rows // 2)] for t in new_rows]
         arrivals = [Arrival(*a) for a in zip(halves, old, new, strict=True)]
+        if says:
+            arrivals = [
+                replace(a, before=s.before, after=s.after, linear=s.linear)
+                for a, s in zip(arrivals, says, strict=True)
+            ]
         self._batches += 1
         if self.node.memory is None:
             found = self._machine.pieces(arrivals)

@@ -59,7 +59,7 @@ from slackwater.semantics.windows import (
     needs_rows,
     plan_of,
 )
-from slackwater.testing.executors.kernel_join import KernelJoin, frontier_at, holds_now
+from slackwater.testing.executors.kernel_join import KernelJoin, Punctuated, frontier_at, holds_now
 from slackwater.testing.executors.kernel_late import LateJudge
 from slackwater.testing.executors.kernel_tables import (
     PLACE,
@@ -212,7 +212,10 @@ class KernelMachine(LateJudge):
         old = [self.before[i][on] for i, on in below]
         new = [after[i][on] for i, on in below]
         rows = [entering(t, on) for t, on in zip(inputs, node.on, strict=True)]
-        found = self.joins[id(node)].step(rows, old, new, now)
+        says = [
+            Punctuated(self.said[i], self.says[i], (self.before[i], after[i])) for i, _ in below
+        ]
+        found = self.joins[id(node)].step(rows, old, new, now, says)
         for t in node.times:
             nobody = pa.array([False] * found.num_rows, pa.bool_())
             found = found.append_column(f"_out:{t.name}", nobody)

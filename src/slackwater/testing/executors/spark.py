@@ -322,7 +322,7 @@ def _join(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
         where = CONDITIONS[where["function"]]
     if "reach" in step:
         return sw.joinAll(inputs, keys, step["reach"], where, memory)
-    within: Any = sw.band(**step["band"]) if "band" in step else step["tumbling"]
+    within: Any = sw.band(**step["band"]) if "band" in step else step.get("tumbling")
     if "tumbling" in step:
         spec = within if isinstance(within, Mapping) else {"range": within}
         within = sw.window(spec["range"], origin=spec.get("origin"))

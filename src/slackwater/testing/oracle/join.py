@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
 
-from slackwater.model.join import Band, How, Reach, Within
+from slackwater.errors import AnalysisError
+from slackwater.model.join import Anytime, Band, How, Reach, Within
 from slackwater.semantics.limits import END, START
+
+MOST_TICKS = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +34,19 @@ class JoinRow:
 Result: TypeAlias = tuple["JoinRow | None", ...]
 """A row of each input, or of the left one alone."""
 Condition: TypeAlias = Callable[[Sequence[JoinRow]], bool]
+Closed: TypeAlias = Callable[[int, tuple[Any, ...], "int | None"], bool]
+"""Whether punctuation says that no row of an input comes with that key at that time; None is any time."""
+
+
+def nothing_closed(i: int, key: tuple[Any, ...], time: int | None) -> bool:
+    """Of streams without patterns."""
+    return False
 
 
 def pairs(within: Within, i: int, j: int, a: int, b: int) -> bool:
     """Whether time ``a`` of input i and time ``b`` of input j may stand in one result."""
+    if isinstance(within, Anytime):
+        return True
     if isinstance(within, Reach):
         return a - b <= within.ticks[j] and b - a <= within.ticks[i]
     if isinstance(within, Band):
@@ -51,6 +63,8 @@ def pairs(within: Within, i: int, j: int, a: int, b: int) -> bool:
 
 def last_partner(within: Within, i: int, j: int, a: int) -> int | None:
     """The latest time of input j that pairs with time ``a`` of input i."""
+    if isinstance(within, Anytime):
+        return END - 1
     if isinstance(within, Reach):
         latest = a + within.ticks[i]
     elif isinstance(within, Band):
@@ -66,6 +80,8 @@ def last_partner(within: Within, i: int, j: int, a: int) -> int | None:
 
 def first_partner(within: Within, i: int, j: int, a: int) -> int | None:
     """The earliest time of input j that pairs with time ``a`` of input i."""
+    if isinstance(within, Anytime):
+        return START
     if isinstance(within, Reach):
         earliest = a - within.ticks[j]
     elif isinstance(within, Band):
@@ -104,14 +120,20 @@ class JoinOracle:
     inputs: int = 2
     history: list[list[JoinRow]] = field(default_factory=list)
     bounds: tuple[int, ...] = ()
+    closed: Closed = nothing_closed
     _gone: set[Hashable] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.history = [[] for _ in range(self.inputs)]
         self.bounds = (START,) * self.inputs
 
-    def step(self, rows: Sequence[Sequence[JoinRow]], bounds: Sequence[int]) -> list[Result]:
-        """Take rows of each input, then raise the bounds; the results of this step."""
+    def step(
+        self,
+        rows: Sequence[Sequence[JoinRow]],
+        bounds: Sequence[int],
+        closed: Closed = nothing_closed,
+    ) -> list[Result]:
+        """Take rows of each input, then raise the bounds and close what is closed; the results of this step."""
         kept = [self.stored(i) for i in range(self.inputs)]
         new = {id(r) for side in rows for r in side}
         found: list[Result] = []
@@ -125,18 +147,18 @@ class JoinOracle:
             self._gone.update(id(r) for r in (result[:1] if self._exists else result))
         for side, more in zip(self.history, rows, strict=True):
             side.extend(more)
-        self.bounds = tuple(bounds)
+        self.bounds, self.closed = tuple(bounds), closed
         for i in self._outer():
             for row in self.history[i]:
-                hopeless = None in row.key or not self.needed(i, row.time)
+                hopeless = None in row.key or not self.needed(i, row)
                 if hopeless and id(row) not in self._gone:
                     self._gone.add(id(row))
                     alone = (row if j == i else None for j in range(self.inputs))
                     found.append((row,) if self._exists else tuple(alone))
         return found
 
-    def needed(self, i: int, time: int) -> bool:
-        """Whether a row of another input that is on time could pair with ``time`` of input i."""
+    def needed(self, i: int, row: JoinRow) -> bool:
+        """Whether a row of another input that is on time could pair with a row of input i."""
         inputs = range(self.inputs)
         if any(
             last_partner(self.within, k, j, 0) is None for k in inputs for j in inputs if k != j
@@ -144,10 +166,27 @@ class JoinOracle:
             return False  # no two times pair at all, so there are no results
         for j, bound in enumerate(self.bounds):
             if i != j and bound < END:
-                last = last_partner(self.within, i, j, time)
-                if last is not None and last >= bound:
+                last = last_partner(self.within, i, j, row.time)
+                if last is None or last < bound:
+                    continue
+                if self.closed is nothing_closed or not self._all_closed(i, j, row, bound, last):
                     return True
         return False
+
+    def _all_closed(self, i: int, j: int, row: JoinRow, bound: int, last: int) -> bool:
+        """Whether patterns close all times of input j, from its bound on, that pair with a row of input i."""
+        if isinstance(self.within, Anytime):
+            return self.closed(j, row.key, None)
+        first = first_partner(self.within, i, j, row.time)
+        assert first is not None
+        times = range(max(first, bound), last + 1)
+        if len(times) > MOST_TICKS:
+            raise AnalysisError(
+                "NOT_IN_ORACLE",
+                f"the oracle tries every tick that pairs with a row, and {len(times)} are too many",
+                hint="use integer times in transcripts with patterns",
+            )
+        return all(self.closed(j, row.key, t) for t in times)
 
     def stored(self, i: int) -> list[JoinRow]:
         """The rows of input i that must be kept by the bounds in force."""
@@ -155,7 +194,7 @@ class JoinOracle:
         return [
             r
             for r in self.history[i]
-            if None not in r.key and self.needed(i, r.time) and id(r) not in done
+            if None not in r.key and self.needed(i, r) and id(r) not in done
         ]
 
     def _matches(self, sides: Sequence[Sequence[JoinRow]]) -> Iterator[tuple[JoinRow, ...]]:

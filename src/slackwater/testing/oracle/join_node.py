@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.model.join import Condition
 from slackwater.model.names import DELAYED
-from slackwater.model.node import Join, raw_name
+from slackwater.model.node import Join, Node, raw_name
 from slackwater.model.schema import Field, Named
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.arrow import one_row
+from slackwater.testing.oracle.columns import plain
 from slackwater.testing.oracle.expressions import compile_expression
-from slackwater.testing.oracle.join import JoinOracle, JoinRow, Result, first_partner, last_partner
+from slackwater.testing.oracle.join import (
+    JoinOracle,
+    JoinRow,
+    Result,
+    first_partner,
+    last_partner,
+    nothing_closed,
+)
 from slackwater.testing.oracle.types import Item, Row
 from slackwater.testing.oracle.windows import time_of
+
+Excluded = Callable[[Node, Mapping[str, Any]], bool]
+"""Whether no later row of an operator has these values."""
 
 NO_MEMORY = 1
 """Bytes in which no row can stay, so that every pair comes from a pass over the disk."""
@@ -37,10 +49,30 @@ class JoinNode:
             node.within, node.how, self._holds if node.where else None, len(node.inputs)
         )
 
-    def step(self, inputs: Sequence[Sequence[Item]], bounds: Sequence[int]) -> list[Row]:
-        """Results of a step: new rows of each input, then the inputs' new bounds."""
+    def step(
+        self,
+        inputs: Sequence[Sequence[Item]],
+        bounds: Sequence[int],
+        excluded: Excluded | None = None,
+    ) -> list[Row]:
+        """Results of a step: new rows of each input, then the inputs' new bounds and what is excluded from then on."""
         rows = [[self._row(i, item.row) for item in side] for i, side in enumerate(inputs)]
-        return [self._result(r, self.node.outputs) for r in self.oracle.step(rows, bounds)]
+        closed = nothing_closed
+        if excluded is not None and self.node.memory is None:
+            closed = partial(self._closed, excluded)
+        done = self.oracle.step(rows, bounds, closed)
+        return [self._result(r, self.node.outputs) for r in done]
+
+    def _closed(self, excluded: Excluded, i: int, key: tuple[Any, ...], time: int | None) -> bool:
+        """Whether no row of input i comes with that key, at that time if one is given."""
+        row = {}
+        if time is not None:
+            row[self.node.on[i]] = time
+        for k, value in zip(self.node.keys[i], key, strict=True):
+            name = plain(k.expr)
+            if name is not None:
+                row[name] = value
+        return excluded(self.node.inputs[i], row)
 
     def _row(self, i: int, row: Row) -> JoinRow:
         key = tuple(compile_expression(k.expr.sql)(row) for k in self.node.keys[i])

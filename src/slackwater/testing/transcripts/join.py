@@ -8,6 +8,7 @@ from typing import Any
 
 from slackwater.model.join import (
     HOWS,
+    Anytime,
     Band,
     Condition,
     How,
@@ -29,10 +30,10 @@ Expression = Callable[[str, Sequence[Field]], Expr]
 Pipeline = Callable[[Any], Node]
 
 KNOWN = {
-    "join", "keys", "times", "band", "tumbling", "reach", "how", "where", "memory", "deadline",
+    "join", "keys", "times", "band", "tumbling", "reach", "anytime", "how", "where", "memory", "deadline",
     "mark_delayed",
 }  # fmt: skip
-SPANS = {"band", "tumbling", "reach"}
+SPANS = {"band", "tumbling", "reach", "anytime"}
 
 
 def build_join(step: Mapping[str, Any], pipeline: Pipeline, expression: Expression) -> Join:
@@ -161,6 +162,8 @@ def _within(step: Mapping[str, Any], time: TimeColumn, zone: str) -> Within:
     if "reach" in step:
         spans = (parse_span(r, time, what="reach", positive=False) for r in step["reach"])
         return Reach(tuple(spans))
+    if step.get("anytime"):
+        return Anytime()
     spec = step["tumbling"]
     spec = spec if isinstance(spec, Mapping) else {"range": spec}
     span = parse_span(spec["range"], time, what="range")
