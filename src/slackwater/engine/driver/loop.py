@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.driver.cleaning import Cleaner
+from slackwater.engine.driver.feedback import Arranged, Declared, arranged, signed, with_counts
 from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, intended, worth_running
 from slackwater.engine.driver.passes import Begun, passed
-from slackwater.engine.driver.records import progress_record
+from slackwater.engine.driver.records import feedback_record, progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch, Settings
-from slackwater.engine.paths.reports import Progress, TaskReport, progress_of
+from slackwater.engine.paths.reports import Progress, TaskReport, dropped_by, progress_of
 from slackwater.engine.plan.placing import decisions, stores
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.quality import adapted
@@ -48,6 +49,7 @@ from slackwater.engine.store.evidence import (
     published_mark,
     set_mark,
 )
+from slackwater.engine.store.feedback_log import set_aside
 from slackwater.engine.store.manifest import Intent, Manifest, OutputFile, Run
 from slackwater.engine.store.runs import regroup
 from slackwater.engine.store.spark_log import is_committed
@@ -69,7 +71,8 @@ class BatchFailed(RuntimeError):
 class Query:
     """All that the loop needs to know of a query.
 
-    ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
+    ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source. ``feedback`` is what
+    the start declares.
     ``host`` gives the batches and runs their jobs: Spark, unless a test plays it.
     """
 
@@ -82,6 +85,7 @@ class Query:
     settings: Settings = field(default_factory=Settings)
     numbers: tuple[tuple[int, ...], ...] | None = None
     host: Host = field(default_factory=SparkHost)
+    feedback: Declared = ()
 
     def sources_of(self, index: int) -> tuple[int, ...]:
         """Spark's numbers of the sources that an input reads."""
@@ -153,17 +157,25 @@ class Loop:
         base = manifests.last(self.checkpoint, before=batch_id)
         self._check_last(base)
         started = monotonic()
+        bounds = self._bounds(base)
         intent, has_rows, files = intended(
-            self.query, self.checkpoint, batch_id, base, final=self.final
+            self.query, self.checkpoint, batch_id, base, bounds, final=self.final
         )
-        batch = self._batch(intent, base)
-        if not worth_running(self.query, self.checkpoint, intent, base, batch):
+        feedback = arranged(self.query.plan, intent, base, bounds)
+        intent = self._signed(intent, feedback)
+        batch = self._batch(intent, base, bounds, feedback)
+        if not feedback.changed and not worth_running(
+            self.query, self.checkpoint, intent, base, batch
+        ):
             self.idle_count += 1
             return
         splits = self._splits(files)
         failpoints.hit("intent.before")
         manifests.write_intent(self.checkpoint, intent)
         failpoints.hit("intent.after")
+        if feedback.changed:
+            failpoints.hit("feedback.taken")
+            set_aside(self.checkpoint, [name for name, _ in feedback.refused])
         planned = monotonic()
         # Where rows should wait next is worked out while the job runs.
         waits = bool(stores(self.query.plan))
@@ -173,8 +185,13 @@ class Loop:
         finished = monotonic()
         places = decided.result() if decided is not None else {}
         result = self._manifest(intent, batch, base, reports, places)
+        kept = with_counts(feedback.state, dropped_by(reports))
+        result.feedback = kept.to_json()
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, reports, times)
+        shown = feedback_record(feedback, kept, dropped_by(reports))
+        if shown:
+            result.progress["feedback"] = shown
         self._sync()
         manifests.commit(self.checkpoint, result)
         committed = monotonic()
@@ -190,6 +207,14 @@ class Loop:
         history.append(self.checkpoint, result.progress)
         self._cleaner.committed(result)
 
+    def _signed(self, intent: Intent, feedback: Arranged) -> Intent:
+        """The intent with a digest of its guards; a batch that is tried again must have the same."""
+        repeated = intent.batch in manifests.intended(self.checkpoint) if intent.feedback else False
+        return signed(
+            self.query.plan, intent, feedback.guards,
+            repeated=repeated, location=self.checkpoint.location,
+        )  # fmt: skip
+
     def _check_last(self, base: Manifest | None) -> None:
         """A batch builds on the newest one that this loop knows."""
         if self.last is not None and (base is None or base.batch < self.last.batch):
@@ -198,7 +223,13 @@ class Loop:
             )
 
     # ---- 2: job ----
-    def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
+    def _batch(
+        self,
+        intent: Intent,
+        base: Manifest | None,
+        bounds: dict[str, dict[str, int]],
+        feedback: Arranged,
+    ) -> Batch:
         runs: dict[str, list[list[Run]]] = {}
         if base is not None:
             runs = {op: regroup(groups, intent.groups) for op, groups in base.runs.items()}
@@ -214,7 +245,7 @@ class Loop:
             backlog=frozenset(intent.backlog),
             flush=intent.flushes > (base.flushes if base is not None else 0),
             states=base.sources if base is not None else {},
-            bounds=self._bounds(base),
+            bounds=bounds,
             runs=runs,
             ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
@@ -223,6 +254,7 @@ class Loop:
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
             failpoints=os.environ.get(failpoints.ENV, ""),
+            guards=feedback.guards,
         )
 
     def _bounds(self, base: Manifest | None) -> dict[str, dict[str, int]]:

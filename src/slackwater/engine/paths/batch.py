@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from slackwater.engine.plan.guards import NO_GUARDS, Guards
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store.local import OUTPUT, PRIVATE
 from slackwater.engine.store.manifest import Run
@@ -50,7 +51,7 @@ class Batch:
 
     ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
     operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
-    tables per operator.
+    tables per operator; ``guards`` what feedback lets tasks drop.
     """
 
     plan: Plan
@@ -71,6 +72,7 @@ class Batch:
     tables: dict[str, list[Run]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     failpoints: str = ""
+    guards: Guards = NO_GUARDS
 
     @property
     def run_folder(self) -> Folder:
