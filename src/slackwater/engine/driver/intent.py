@@ -81,12 +81,13 @@ def intended(
         if final or s.name in scripted
         or (s.end_of_stream and s.input in quiet and base is not None)
     }  # fmt: skip
+    now = query.clock.now(ordinal)
     intent = Intent(
         batch_id,
         checkpoint.epoch,
         -1 if base is None else base.batch,
         ordinal,
-        query.clock.now(ordinal),
+        now,
         query.groups,
         final,
         flushes,
@@ -97,9 +98,7 @@ def intended(
         inputs_of(now_offsets),
         offsets_sum(location, batch_id),
         log_digest.to_json(logs),
-        taken_in(
-            checkpoint, query.plan, query.feedback, batch_id, base, bounds, query.clock.now(ordinal)
-        ).to_json(),
+        taken_in(checkpoint, query.plan, query.feedback, batch_id, base, bounds, now).to_json(),
     )
     earlier = manifests.read_intent(checkpoint, batch_id)
     if earlier is not None:

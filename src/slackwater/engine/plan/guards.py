@@ -14,6 +14,7 @@ from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.stations import Station, members, shown_at, stations
 from slackwater.engine.plan.steps import GuardStep, Step
 from slackwater.kernels.translate import records as sql
+from slackwater.model.join import is_existence
 from slackwater.model.node import Join, Late, Node
 from slackwater.model.schema import Expr
 from slackwater.semantics.feedback_rules import Layout, Shade, agreed
@@ -156,8 +157,8 @@ def _hidden(node: Node, shade: Shade) -> Expr:
     match = sql.matching(node, (replace(shade.record, tests=tests),))
     if not shade.alone or not isinstance(node, Join):
         return match
-    others = [node.time_names[1 - i] for i in outer_inputs(node.how) if len(node.inputs) == 2]
-    if not others or any(node.field(n) is None for n in others):
+    others = [n for i, n in enumerate(node.time_names) if outer_inputs(node.how) != (i,)]
+    if is_existence(node.how) or not others or any(node.field(n) is None for n in others):
         return match  # which rows are alone cannot be told from what comes out
     return sql.both(match, sql.null_time(others))
 

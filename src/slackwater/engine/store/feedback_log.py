@@ -176,7 +176,9 @@ def requests(checkpoint: Checkpoint, after: int) -> Requests:
     for number, name in numbers.items():
         try:
             asked.append((number, _read(checkpoint, number, name)))
-        except (SlackwaterError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (
+            SlackwaterError, KeyError, TypeError, ValueError, AttributeError, PermissionError,
+        ) as error:  # fmt: skip
             first = str(getattr(error, "message", error)).splitlines()
             refused.append((name, first[0] if first else type(error).__name__))
     return Requests(max([after, *numbers]), asked, tuple(refused))
@@ -205,7 +207,7 @@ def set_aside(checkpoint: Checkpoint, names: Sequence[str]) -> None:
     """Give files that are no requests another name, so that whoever looks after the checkpoint sees which they are."""
     for name in names:
         source, target = checkpoint.control / name, checkpoint.control / f"damaged-{name}"
-        with contextlib.suppress(FileNotFoundError, FileExistsError):
+        with contextlib.suppress(FileNotFoundError, FileExistsError, PermissionError):
             checkpoint.storage.write_new(target, checkpoint.storage.read(source))
             checkpoint.storage.delete(source)
 

@@ -136,7 +136,8 @@ class LocalRun:
             )  # fmt: skip
             plan = passed(self.plan, start)
             numbers = tuple((i,) for i in range(len(self.inputs)))
-            query_id = open_query(self.checkpoint, plan, last, numbers)
+            clock = not isinstance(self.clock, NoClock)
+            query_id = open_query(self.checkpoint, plan, last, numbers, clock=clock)
             sinks: dict[str, Sink] = {}
             for output in plan.outputs:
                 sinks[output.name] = self.sink(output.name, output.node.schema)
