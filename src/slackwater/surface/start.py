@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.engine.analysis.analyse import Analyser
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
-from slackwater.engine.driver.feedback import Declared
+from slackwater.engine.driver.feedback import Declared, guard_lines
 from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
@@ -316,6 +316,7 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
+                feedback=guard_lines(plan, loop.last),
             ),
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.plan.layout import build
@@ -102,6 +103,10 @@ def play(
                 for s in plan.sources
             }
         )
+    for one in run.inputs:
+        for path in sorted(Path(one.path).glob("*.parquet")):
+            # Groups of few rows: some lie inside a record, and are not opened.
+            pq.write_table(pq.read_table(path), path, row_group_size=2)
     ran = Ran({}, plan=plan)
     sender = _Sender(case, plan, run) if feedback else None
     if crash is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slackwater.engine.lowlevel.unread import NOTHING, Unread
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.recall import recall_joins
@@ -60,6 +61,7 @@ class Arranged:
     state: FeedbackState = field(default_factory=FeedbackState)
     refused: tuple[tuple[str, str], ...] = ()
     changed: bool = False
+    unread: Unread = NOTHING
 
 
 # ---- what stands ----
@@ -217,3 +219,31 @@ def with_counts(state: FeedbackState, dropped: Mapping[str, int]) -> FeedbackSta
     for place, rows in dropped.items():
         total[place] = total.get(place, 0) + rows
     return replace(state, dropped=total)
+
+
+def with_unread(dropped: Mapping[str, int], unread: Unread) -> dict[str, int]:
+    """Rows that were dropped, by place, with those that were not read."""
+    total = dict(dropped)
+    for place, rows in unread.dropped.items():
+        total[place] = total.get(place, 0) + rows
+    return total
+
+
+def guard_lines(plan: Plan, last: Manifest | None) -> list[str]:
+    """For people: what stands after a batch, and where it acts."""
+    state = state_of(last)
+    if last is None or not (state.standing or state.shades):
+        return []
+    lines = [f"{s.name} on output {s.output}: {s.feedback}" for s in state.standing]
+    intent = Intent(
+        last.batch + 1, last.epoch, last.batch, 0, None, 1, False, 0, (), "", {},
+        feedback=FeedbackIntent(state.read, state.standing).to_json(),
+    )  # fmt: skip
+    made = arranged(plan, intent, last, last.bounds).guards
+    for path in plan.paths:
+        for at, guard in made.of(path):
+            what = "may drop" if guard.soft else "drops"
+            lines.append(
+                f"{guard.place} -> {path.consumer}, behind {at} step(s): {what} {guard.match.sql}"
+            )
+    return lines

@@ -22,15 +22,24 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.driver.cleaning import Cleaner
-from slackwater.engine.driver.feedback import Arranged, Declared, arranged, signed, with_counts
+from slackwater.engine.driver.feedback import (
+    Arranged,
+    Declared,
+    arranged,
+    signed,
+    with_counts,
+    with_unread,
+)
 from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, intended, worth_running
 from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import feedback_record, progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
+from slackwater.engine.lowlevel.unread import Unread, joined, pieces, unread
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.operators.registry import kind_of
+from slackwater.engine.parquet.folders import Folders
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.reports import Progress, TaskReport, dropped_by, progress_of
 from slackwater.engine.plan.placing import decisions, stores
@@ -169,7 +178,12 @@ class Loop:
         ):
             self.idle_count += 1
             return
-        splits = self._splits(files)
+        held = {i: self._held(i, names) for i, names in files.items() if names}
+        feedback = replace(
+            feedback, unread=joined([unread(batch, i, names) for i, names in held.items()])
+        )
+        batch = replace(batch, skipped=feedback.unread.reports)
+        splits = self._splits(held, feedback.unread)
         failpoints.hit("intent.before")
         manifests.write_intent(self.checkpoint, intent)
         failpoints.hit("intent.after")
@@ -185,11 +199,12 @@ class Loop:
         finished = monotonic()
         places = decided.result() if decided is not None else {}
         result = self._manifest(intent, batch, base, reports, places)
-        kept = with_counts(feedback.state, dropped_by(reports))
+        dropped = with_unread(dropped_by(reports), feedback.unread)
+        kept = with_counts(feedback.state, dropped)
         result.feedback = kept.to_json()
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, reports, times)
-        shown = feedback_record(feedback, kept, dropped_by(reports))
+        shown = feedback_record(feedback, kept, dropped, batch.now)
         if shown:
             result.progress["feedback"] = shown
         self._sync()
@@ -268,14 +283,22 @@ class Loop:
             base.holds,
         )
 
-    def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
+    def _held(self, index: int, names: list[str]) -> dict[str, Folders]:
+        """The files of an input that hold rows."""
+        return source_files(self.query.inputs[index], names, self.query.plan.zone)
+
+    def _splits(
+        self, files: dict[int, dict[str, Folders]], left_out: Unread
+    ) -> dict[int, dict[str, list[Split]]]:
         plan: dict[int, dict[str, list[Split]]] = {}
-        for index, names in files.items():
-            if not names:
-                continue
+        for index, held in files.items():
             tasks = 1 if self.query.plan.readings[index].in_one_task else self.query.tasks
-            held = source_files(self.query.inputs[index], names, self.query.plan.zone)
-            for task, splits in enumerate(plan_splits(held, tasks)):
+            parts = {
+                path: pieces(path, held[path], kept)
+                for path, kept in left_out.kept.items()
+                if path in held
+            }
+            for task, splits in enumerate(plan_splits(held, tasks, parts)):
                 if splits:
                     plan.setdefault(task, {})[str(index)] = splits
         return plan

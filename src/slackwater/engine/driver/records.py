@@ -86,7 +86,7 @@ def progress_record(
 
 
 def feedback_record(
-    batch: Arranged, kept: FeedbackState, dropped: Mapping[str, int]
+    batch: Arranged, kept: FeedbackState, dropped: Mapping[str, int], clock: int | None
 ) -> dict[str, Any]:
     """What stands, and what was dropped where; nothing while there is no feedback."""
     if not kept.standing and not kept.shades and not dropped and not batch.refused:
@@ -100,7 +100,7 @@ def feedback_record(
                 "name": s.name,
                 "records": str(s.feedback),
                 "sinceBatch": s.batch,
-                "until": s.until,
+                "until": s.until if clock is None or s.until is None else iso(s.until),
             }
             for s in kept.standing
         ],
@@ -112,6 +112,7 @@ def feedback_record(
             }
             for name in names
         },
+        "notRead": {"rows": batch.unread.rows, "bytes": batch.unread.bytes},
         "dark": {name: len(shades) for name, shades in kept.shades.items()},
         "refused": [{"file": name, "reason": why} for name, why in batch.refused],
     }

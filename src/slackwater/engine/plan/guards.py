@@ -27,10 +27,14 @@ Placed = tuple[int, GuardStep]
 
 @dataclass(frozen=True)
 class Guards:
-    """The guards of each path, by its id, in order; and how many records there are, by place."""
+    """The guards of each path, by its id, in order; and how many records there are, by place.
+
+    ``scans`` is by input what no path of any of its streams needs.
+    """
 
     paths: Mapping[int, tuple[Placed, ...]] = field(default_factory=dict)
     records: Mapping[str, int] = field(default_factory=dict)
+    scans: Mapping[int, Patterns] = field(default_factory=dict)
 
     def of(self, path: Path) -> tuple[Placed, ...]:
         """Those of a path."""
@@ -81,7 +85,17 @@ def guards(plan: Plan, wanted: Wanted) -> Guards:
             found[path.id] = tuple((at, g) for at, g, _ in sorted(placed, key=lambda p: p[0]))
         for _, guard, count in placed:
             counts[guard.place] = max(counts.get(guard.place, 0), count)
-    return Guards(found, counts)
+    return Guards(found, counts, _scans(plan, soft))
+
+
+def _scans(plan: Plan, soft: Mapping[int, _BySteps]) -> dict[int, Patterns]:
+    by_input: dict[int, list[Patterns]] = {}
+    for source in plan.sources:
+        for path in plan.unshared.paths_from(source.name):
+            node, records = soft[path.id].get(0, (source, ()))
+            by_input.setdefault(source.input, []).append(records if node is source else ())
+    agreements = {i: agreed(each) for i, each in by_input.items()}
+    return {i: records for i, records in agreements.items() if records}
 
 
 _Made = tuple[int, GuardStep, int]

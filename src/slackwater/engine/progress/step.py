@@ -25,6 +25,7 @@ from slackwater.semantics.window_types.registry import WINDOWS
 
 def new_progress(batch: Batch, reports: Sequence[SourceReport]) -> Progress:
     """The progress of a batch, from what its low-level tasks report of the sources."""
+    reports = (*reports, *batch.skipped)
     states: dict[str, SourceState] = {}
     merged: dict[str, SourceSummary] = {}
     samples = sorted(r.sample for r in reports if r.sample)
