@@ -1,8 +1,8 @@
 """Guards on the paths of a plan, for one batch: steps that drop the rows which feedback has given up.
 
 Where they act is said by `semantics.feedback_rules`; here it is put into steps. Darkness and what an output ignores are
-*hard*: each matching row is dropped. All other guards are thrift and may be left out: where a row lacks what a record tests, or
-Spark evaluates the steps of a path, none is put up.
+*hard*: each matching row is dropped. All other guards are thrift and may be left out: where a row lacks what a record tests, none
+is put up, and where Spark evaluates the steps of a path, tasks pass over those that stand behind the first step.
 """
 
 from __future__ import annotations
@@ -76,11 +76,7 @@ def guards(plan: Plan, wanted: Wanted) -> Guards:
     counts: dict[str, int] = {}
     for path in plan.paths:
         placed = [*_hard(plan, path, written[path.id][0], wanted), *_ignored(plan, path, wanted)]
-        alike = members(plan, path)
-        if path.blocked_by is None:
-            chain = written[path.id]
-            mine = _agreed([soft[i] for i in alike])
-            placed += _steps(plan, path, chain, mine)
+        placed += _steps(plan, path, _agreed([soft[i] for i in members(plan, path)]))
         if placed:
             found[path.id] = tuple((at, g) for at, g, _ in sorted(placed, key=lambda p: p[0]))
         for _, guard, count in placed:
@@ -134,7 +130,7 @@ def _agreed(each: Sequence[_BySteps]) -> _BySteps:
     }
 
 
-def _steps(plan: Plan, path: Path, chain: Sequence[Station], mine: _BySteps) -> list[_Made]:
+def _steps(plan: Plan, path: Path, mine: _BySteps) -> list[_Made]:
     made = []
     for at, (node, records) in mine.items():
         if at > len(path.steps):
