@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from slackwater.sources.read_stream import readStream
     from slackwater.sources.replay import replay
     from slackwater.surface.check import CheckReport, ContractWarning, check
+    from slackwater.surface.feedback import attach, ignore, only
     from slackwater.surface.join import joinAll
     from slackwater.surface.session import session
     from slackwater.surface.source import stream
@@ -57,6 +58,9 @@ __version__ = "0.1.0"
 _LAZY = {
     "session": "slackwater.surface.session",
     "stream": "slackwater.surface.source",
+    "attach": "slackwater.surface.feedback",
+    "ignore": "slackwater.surface.feedback",
+    "only": "slackwater.surface.feedback",
     "joinAll": "slackwater.surface.join",
     "start": "slackwater.surface.start",
     "sql": "slackwater.surface.sql.one_query",
@@ -74,7 +78,7 @@ __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckReport", "CheckpointError", "ContractWarning",
     "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "Quality", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "band", "check", "checkPunctuation", "condition", "heavyHitters", "joinAll", "readStream", "replay", "script", "session", "sql",
+    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "readStream", "replay", "script", "session", "sql",
     "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",
 ]  # fmt: skip

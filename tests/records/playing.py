@@ -21,6 +21,7 @@ import pytest
 
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, Written, passed
+from slackwater.engine.driver.results import RESULTS
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Plan
@@ -128,9 +129,11 @@ class _Play:
         self.plan = plan
         self.blank.names[query_id] = "<query>"
         self.starts.append({})
+        description = unseal(PRIVATE, checkpoint.description_file, what="query", kind="query")
+        description.pop(RESULTS)  # columns of the outputs, which their drawings have as well
         self._keep(
             self.starts[-1],
-            description=unseal(PRIVATE, checkpoint.description_file, what="query", kind="query"),
+            description=description,
             explain=self._explain(),
         )
 

@@ -69,10 +69,15 @@ class Layout:
     outputs: tuple[Patterns, ...]
 
 
-def laid_out(nodes: Sequence[Node], outputs: Sequence[tuple[Node, Patterns]]) -> Layout:
+def laid_out(
+    nodes: Sequence[Node],
+    outputs: Sequence[tuple[Node, Patterns]],
+    testable: Callable[[Node, Pattern], bool] = lambda _, __: True,
+) -> Layout:
     """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
 
-    An output without feedback is in the list, too: it wants all rows of the operator that it reads.
+    An output without feedback is in the list, too: it wants all rows of the operator that it reads. An operator whose results
+    lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
     """
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     wanted = [
@@ -84,7 +89,13 @@ def laid_out(nodes: Sequence[Node], outputs: Sequence[tuple[Node, Patterns]]) ->
     reactions = {}
     for node in reversed(nodes):
         asserted[id(node)] = agreed(readers[id(node)])
-        reaction = reactions[id(node)] = RULES[type(node)].feedback(node, asserted[id(node)])
+        rule, mine = RULES[type(node)].feedback, asserted[id(node)]
+        # Rows that only pass need not have it: they are never kept back.
+        unable = [r for r in mine if not testable(node, r) and rule(node, (r,)).dark]
+        reaction = rule(node, tuple(r for r in mine if r not in unable) if unable else mine)
+        if unable:
+            reaction = replace(reaction, guard=(*reaction.guard, *unable))
+        reactions[id(node)] = reaction
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:
                 readers[id(child)].append(_settled(child, sent))

@@ -43,9 +43,15 @@ def explain_query(
     *,
     extended: bool = False,
     statistics: Statistics | None = None,
+    feedback: Sequence[str] = (),
 ) -> str:
-    """The plan, and the scheme on every edge of the query as it was written, with these ``outputs``."""
+    """The plan, and the scheme on every edge of the query as it was written, with these ``outputs``.
+
+    ``feedback`` says what guards a running query has put up.
+    """
     text = explain_plan(plan, inputs, extended=extended, statistics=statistics)
+    if feedback:
+        text = "\n".join([text, "", "== Feedback ==", *feedback])
     schemes = edge_lines(edges(outputs, topological(outputs)))
     return "\n".join([text, "", "== Contracts ==", *schemes])
 

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.analysis.analyse import Analyser
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
+from slackwater.engine.driver.feedback import Declared, guard_lines
 from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
@@ -19,6 +21,7 @@ from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
+from slackwater.engine.driver.results import read_results, results_of
 from slackwater.engine.driver.spark_logs import opened, quick_logs
 from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
@@ -27,13 +30,21 @@ from slackwater.engine.plan.layout import build, renumber
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
-from slackwater.errors import AnalysisError, SetupError
+from slackwater.errors import AnalysisError, ExecutionError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
+from slackwater.semantics.feedback.columns import Columns
 from slackwater.sinks.base import Sink
 from slackwater.surface.check import CheckReport, check_start, report, warnings_of
 from slackwater.surface.explain import explain_query
+from slackwater.surface.feedback import (
+    Analyse,
+    Attached,
+    Ignored,
+    SentFeedback,
+    declared_feedback,
+)
 from slackwater.surface.options import (
     check_names,
     check_trigger,
@@ -64,6 +75,7 @@ def start(
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
+    feedback: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
     """Run several outputs as one query that shares its sources and operators.
 
@@ -77,6 +89,9 @@ def start(
         As the keywords of ``trigger``, e.g. ``{"availableNow": True}``.
     options
         Options of the query, such as ``endOfStream`` or ``partitionGroups``.
+    feedback
+        What consumers ignore from the first batch on, by output: a list of `sw.ignore`, `sw.only` or texts. It stands as long
+        as starts declare it.
 
     Examples
     --------
@@ -133,7 +148,10 @@ def start(
     sources = spark_sources(inputs)
     _check_places(checkpoint, sinks, sources)
     _acquire(checkpoint)
-    group = _Group(dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources)
+    group = _Group(
+        dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources,
+        _declared(plan, feedback, writers),
+    )  # fmt: skip
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
         started = CheckedQuery(
@@ -150,13 +168,47 @@ def start(
 
 
 class CheckedQuery(StreamingQuery):
-    """A running query that can say what its contracts are."""
+    """A running query that can say what its contracts are, and takes feedback."""
 
     def contracts(self) -> CheckReport:
         """What `sw.check` says of the outputs that it has now."""
         assert isinstance(self._group, _Group)
         outputs = [w._stream._node for w in self._group.writers.values()]
         return report(outputs, ended=flag(self._group.options, "endOfStream"))
+
+    def feedback(
+        self,
+        what: Ignored | str,
+        *,
+        output: str | None = None,
+        name: str | None = None,
+        lease: Any = None,
+    ) -> SentFeedback:
+        """Say which results will be ignored: they are not made any more, as far down as that is possible.
+
+        It acts from the next batch on, and is on disk when this returns. See `slackwater.surface.feedback.Attached.feedback` for
+        the parameters.
+
+        Examples
+        --------
+        >>> view = q.feedback(sw.only("segment < 60"), name="view", lease="10 minutes")     # doctest: +SKIP
+        """
+        if not self.isActive:
+            raise ExecutionError(
+                "NOT_RUNNING",
+                "feedback is for a query that runs, and this one has ended",
+                hint="start it again on its checkpoint, or send it by sw.attach(checkpointLocation): the next start takes it in",
+            )
+        return self._attached().feedback(what, output=output, name=name, lease=lease)
+
+    def feedbacks(self) -> list[dict[str, Any]]:
+        """What stands, since when, until when; and what was sent and not taken in yet."""
+        return self._attached().feedbacks()
+
+    def _attached(self) -> Attached:
+        assert isinstance(self._group, _Group)
+        writer = next(iter(self._group.writers.values()))
+        return Attached(self._checkpoint, _analyse(writer._stream._spark))
 
 
 def stored_sources(location: str | None, settings: Settings) -> list[str]:
@@ -192,7 +244,7 @@ def _known(location: str | None, settings: Settings) -> bool:
 class _Group:
     """The outputs of one query, and how they are run; see `engine.handle.Group`.
 
-    ``sources`` are those of its inputs, which stay the same while its outputs change.
+    ``sources`` are those of its inputs, which stay the same while its outputs change. ``feedback`` is what the start declares.
     """
 
     writers: dict[str, StreamWriter]
@@ -201,6 +253,7 @@ class _Group:
     trigger: Mapping[str, Any]
     name: str | None
     sources: Sequence[SparkSource]
+    feedback: Declared = ()
 
     def prepared(
         self, plan: Plan, inputs: list[Input], sinks: Mapping[str, Sink], checkpoint: Checkpoint
@@ -216,13 +269,14 @@ class _Group:
         )  # fmt: skip
         plan = passed(plan, start)
         numbers = source_numbers(self.sources, len(inputs))
-        query_id = open_query(checkpoint, plan, last, numbers)
+        clock = _clock(writers, plan)
+        query_id = open_query(checkpoint, plan, last, numbers, clock=not isinstance(clock, NoClock))
         open_sources(checkpoint, plan, self.sources)
         for sink in sinks.values():
             sink.open(spark, checkpoint, query_id)
         query = Query(
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            _clock(writers, plan), self.settings, numbers,
+            clock, self.settings, numbers, feedback=self.feedback,
             warnings=warnings_of([w._stream._node for w in writers], merged),
         )  # fmt: skip
 
@@ -246,6 +300,7 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
+                feedback=guard_lines(plan, loop.last),
             ),
         )  # fmt: skip
 
@@ -302,6 +357,22 @@ class _Group:
 
     def _inputs(self, writers: Mapping[str, StreamWriter]) -> list[Input]:
         return plan_of({n: w._stream for n, w in writers.items()}, self.options)[1]
+
+
+def _analyse(spark: Any) -> Analyse:
+    def analysed(columns: Columns, condition: Any) -> str:
+        return Analyser(spark).condition(columns.fields, condition).sql
+
+    return analysed
+
+
+def _declared(
+    plan: Plan, feedback: Mapping[str, Any] | None, writers: Sequence[StreamWriter]
+) -> Declared:
+    if not feedback:
+        return ()
+    results = read_results(results_of(plan, clock=True))
+    return declared_feedback(feedback, results, _analyse(writers[0]._stream._spark))
 
 
 def _acquire(checkpoint: Checkpoint) -> None:

@@ -55,7 +55,7 @@ def from_window(node: Node, rng: random.Random) -> Node:
     k = "k" if "k" in names and ("wid" not in names or rng.random() < 0.8) else "wid"
     text = "window.end"
     columns = (
-        Named("ts", Expr(text, "bigint")),
+        Named("ts", Expr(text, "bigint", "struct_extract(\"window\", 'end')")),
         Named("k", expression(k if k in names else "n", node.schema)),
         Named("v", expression("n", node.schema)),
     )

@@ -19,6 +19,7 @@ from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import remove_done
 from slackwater.engine.store.evidence import begun_mark, published_mark
+from slackwater.engine.store.feedback_log import remove_taken
 from slackwater.engine.store.manifest import Manifest
 from slackwater.engine.store.storage import Folder
 from slackwater.sinks.base import Sink
@@ -80,6 +81,7 @@ class Cleaner:
         """Clean up after a batch, of which ``done`` is the manifest."""
         self._kept[done.batch] = _Named.by(done)
         remove_done(self._checkpoint, done)
+        remove_taken(self._checkpoint, done)
         old = sorted(self._kept)[:-KEEP_MANIFESTS]
         gone = [self._kept.pop(batch) for batch in old]
         live = [named.runs for named in self._kept.values()]

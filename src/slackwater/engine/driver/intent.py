@@ -6,9 +6,10 @@ streams end, what the user asked for. A batch that is tried again takes what its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from slackwater.engine.driver.feedback import taken_in
 from slackwater.engine.lowlevel.inputs import SplitInput, source_files
 from slackwater.engine.operators.ledgers import owes
 from slackwater.engine.paths.batch import Batch
@@ -36,11 +37,17 @@ if TYPE_CHECKING:
 
 
 def intended(
-    query: Query, checkpoint: Checkpoint, batch_id: int, base: Manifest | None, *, final: bool
+    query: Query,
+    checkpoint: Checkpoint,
+    batch_id: int,
+    base: Manifest | None,
+    bounds: Mapping[str, Mapping[str, int]],
+    *,
+    final: bool,
 ) -> tuple[Intent, bool, dict[int, list[str]]]:
     """The intent of a batch on ``base``, whether it has raw rows, and the new files of each split input.
 
-    ``final``: every stream ends with this batch. Nothing is written.
+    ``bounds`` are those in force. ``final``: every stream ends with this batch. Nothing is written.
     """
     location = checkpoint.location
     host = query.host
@@ -74,12 +81,13 @@ def intended(
         if final or s.name in scripted
         or (s.end_of_stream and s.input in quiet and base is not None)
     }  # fmt: skip
+    now = query.clock.now(ordinal)
     intent = Intent(
         batch_id,
         checkpoint.epoch,
         -1 if base is None else base.batch,
         ordinal,
-        query.clock.now(ordinal),
+        now,
         query.groups,
         final,
         flushes,
@@ -90,6 +98,7 @@ def intended(
         inputs_of(now_offsets),
         offsets_sum(location, batch_id),
         log_digest.to_json(logs),
+        taken_in(checkpoint, query.plan, query.feedback, batch_id, base, bounds, now).to_json(),
     )
     earlier = manifests.read_intent(checkpoint, batch_id)
     if earlier is not None:
@@ -199,5 +208,5 @@ def _repeat(checkpoint: Checkpoint, earlier: Intent, fresh: Intent) -> Intent:
     return Intent(
         fresh.batch, fresh.epoch, earlier.base, earlier.ordinal, earlier.now, fresh.groups,
         earlier.final, earlier.flushes, earlier.ended, earlier.offsets, earlier.files,
-        earlier.backlog, fresh.inputs, fresh.offsets_file, fresh.logs,
+        earlier.backlog, fresh.inputs, fresh.offsets_file, fresh.logs, earlier.feedback,
     )  # fmt: skip

@@ -119,7 +119,7 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
             case Scan() | FusedScan():
                 continue
             case JvmPartials():
-                fused = Fused.of(batch.plan, reading.path)
+                fused = Fused.of(batch.plan, reading.path, batch.guards)
                 partials = partial_frame(frame, batch, inputs, fused)
                 if partials is not None:
                     made, columns = partials

@@ -22,16 +22,26 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import Clock, monotonic
 from slackwater.engine.driver.cleaning import Cleaner
+from slackwater.engine.driver.feedback import (
+    Arranged,
+    Declared,
+    arranged,
+    signed,
+    with_counts,
+    with_unread,
+)
 from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, intended, worth_running
 from slackwater.engine.driver.passes import Begun, passed
-from slackwater.engine.driver.records import progress_record
+from slackwater.engine.driver.records import feedback_record, progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
+from slackwater.engine.lowlevel.unread import Unread, joined, pieces, unread
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.operators.registry import kind_of
+from slackwater.engine.parquet.folders import Folders
 from slackwater.engine.paths.batch import Batch, Settings
-from slackwater.engine.paths.reports import Progress, TaskReport, progress_of
+from slackwater.engine.paths.reports import Progress, TaskReport, dropped_by, progress_of
 from slackwater.engine.plan.placing import decisions, stores
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.quality import adapted
@@ -48,6 +58,7 @@ from slackwater.engine.store.evidence import (
     published_mark,
     set_mark,
 )
+from slackwater.engine.store.feedback_log import set_aside
 from slackwater.engine.store.manifest import Intent, Manifest, OutputFile, Run
 from slackwater.engine.store.runs import regroup
 from slackwater.engine.store.spark_log import is_committed
@@ -71,6 +82,7 @@ class Query:
 
     ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
     ``host`` gives the batches and runs their jobs: Spark, unless a test plays it. ``warnings`` say what of its state may grow.
+    ``feedback`` is what the start declares.
     """
 
     plan: Plan
@@ -83,6 +95,7 @@ class Query:
     numbers: tuple[tuple[int, ...], ...] | None = None
     host: Host = field(default_factory=SparkHost)
     warnings: tuple[str, ...] = ()
+    feedback: Declared = ()
 
     def sources_of(self, index: int) -> tuple[int, ...]:
         """Spark's numbers of the sources that an input reads."""
@@ -166,17 +179,30 @@ class Loop:
         base = manifests.last(self.checkpoint, before=batch_id)
         self._check_last(base)
         started = monotonic()
+        bounds = self._bounds(base)
         intent, has_rows, files = intended(
-            self.query, self.checkpoint, batch_id, base, final=self.final
+            self.query, self.checkpoint, batch_id, base, bounds, final=self.final
         )
-        batch = self._batch(intent, base)
-        if not worth_running(self.query, self.checkpoint, intent, base, batch):
+        feedback = arranged(self.query.plan, intent, base, bounds)
+        intent = self._signed(intent, feedback)
+        batch = self._batch(intent, base, bounds, feedback)
+        if not feedback.changed and not worth_running(
+            self.query, self.checkpoint, intent, base, batch
+        ):
             self.idle_count += 1
             return
-        splits = self._splits(files)
+        held = {i: self._held(i, names) for i, names in files.items() if names}
+        feedback = replace(
+            feedback, unread=joined([unread(batch, i, names) for i, names in held.items()])
+        )
+        batch = replace(batch, skipped=feedback.unread.reports)
+        splits = self._splits(held, feedback.unread)
         failpoints.hit("intent.before")
         manifests.write_intent(self.checkpoint, intent)
         failpoints.hit("intent.after")
+        if feedback.changed:
+            failpoints.hit("feedback.taken")
+            set_aside(self.checkpoint, [name for name, _ in feedback.refused])
         planned = monotonic()
         # Where rows should wait next is worked out while the job runs.
         waits = bool(stores(self.query.plan))
@@ -186,8 +212,14 @@ class Loop:
         finished = monotonic()
         places = decided.result() if decided is not None else {}
         result = self._manifest(intent, batch, base, reports, places)
+        dropped = with_unread(dropped_by(reports), feedback.unread)
+        kept = with_counts(feedback.state, dropped)
+        result.feedback = kept.to_json()
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, reports, times)
+        shown = feedback_record(feedback, kept, dropped, batch.now)
+        if shown:
+            result.progress["feedback"] = shown
         self._sync()
         manifests.commit(self.checkpoint, result)
         committed = monotonic()
@@ -203,6 +235,14 @@ class Loop:
         history.append(self.checkpoint, result.progress)
         self._cleaner.committed(result)
 
+    def _signed(self, intent: Intent, feedback: Arranged) -> Intent:
+        """The intent with a digest of its guards; a batch that is tried again must have the same."""
+        repeated = intent.batch in manifests.intended(self.checkpoint) if intent.feedback else False
+        return signed(
+            self.query.plan, intent, feedback.guards,
+            repeated=repeated, location=self.checkpoint.location,
+        )  # fmt: skip
+
     def _check_last(self, base: Manifest | None) -> None:
         """A batch builds on the newest one that this loop knows."""
         if self.last is not None and (base is None or base.batch < self.last.batch):
@@ -211,7 +251,13 @@ class Loop:
             )
 
     # ---- 2: job ----
-    def _batch(self, intent: Intent, base: Manifest | None) -> Batch:
+    def _batch(
+        self,
+        intent: Intent,
+        base: Manifest | None,
+        bounds: dict[str, dict[str, int]],
+        feedback: Arranged,
+    ) -> Batch:
         runs: dict[str, list[list[Run]]] = {}
         if base is not None:
             runs = {op: regroup(groups, intent.groups) for op, groups in base.runs.items()}
@@ -227,7 +273,7 @@ class Loop:
             backlog=frozenset(intent.backlog),
             flush=intent.flushes > (base.flushes if base is not None else 0),
             states=base.sources if base is not None else {},
-            bounds=self._bounds(base),
+            bounds=bounds,
             runs=runs,
             ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
@@ -236,6 +282,7 @@ class Loop:
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
             failpoints=os.environ.get(failpoints.ENV, ""),
+            guards=feedback.guards,
         )
 
     def _bounds(self, base: Manifest | None) -> dict[str, dict[str, int]]:
@@ -249,14 +296,22 @@ class Loop:
             base.holds,
         )
 
-    def _splits(self, files: dict[int, list[str]]) -> dict[int, dict[str, list[Split]]]:
+    def _held(self, index: int, names: list[str]) -> dict[str, Folders]:
+        """The files of an input that hold rows."""
+        return source_files(self.query.inputs[index], names, self.query.plan.zone)
+
+    def _splits(
+        self, files: dict[int, dict[str, Folders]], left_out: Unread
+    ) -> dict[int, dict[str, list[Split]]]:
         plan: dict[int, dict[str, list[Split]]] = {}
-        for index, names in files.items():
-            if not names:
-                continue
+        for index, held in files.items():
             tasks = 1 if self.query.plan.readings[index].in_one_task else self.query.tasks
-            held = source_files(self.query.inputs[index], names, self.query.plan.zone)
-            for task, splits in enumerate(plan_splits(held, tasks)):
+            parts = {
+                path: pieces(path, held[path], kept)
+                for path, kept in left_out.kept.items()
+                if path in held
+            }
+            for task, splits in enumerate(plan_splits(held, tasks, parts)):
                 if splits:
                     plan.setdefault(task, {})[str(index)] = splits
         return plan

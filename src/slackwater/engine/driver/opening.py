@@ -13,6 +13,7 @@ from slackwater.engine.driver.old_meaning import (
     check_numbers,
     check_origins,
 )
+from slackwater.engine.driver.results import RESULTS, results_of
 from slackwater.engine.lowlevel.directories import SparkSource
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.sharing import Record, records
@@ -47,10 +48,12 @@ def open_query(
     plan: Plan,
     last: Manifest | None,
     numbers: Sequence[Sequence[int]] = (),
+    *,
+    clock: bool = True,
 ) -> str:
     """Compare the query with the one the checkpoint belongs to; its id.
 
-    ``numbers`` are Spark's numbers of the sources of each input.
+    ``numbers`` are Spark's numbers of the sources of each input; ``clock`` says whether the query has a clock.
     """
     trees = describe([(o.name, o.node) for o in plan.outputs])
     # A twin comes and goes with the output that has a slack of its own.
@@ -61,7 +64,7 @@ def open_query(
     stores = records(plan)
     fresh = {
         "outputs": trees, "sources": sources, "settings": settings, "plans": plans, "stores": stores,
-        "meaning": MEANING,
+        "meaning": MEANING, RESULTS: results_of(plan, clock),
     }  # fmt: skip
     stored = checkpoint.open_query(fresh)
     version = stored.get("meaning", 0)
@@ -105,7 +108,7 @@ def open_query(
     settings = {**stored["settings"], **settings}
     fresh = {
         **stored, "outputs": trees, "plans": plans, "stores": stores, "settings": settings,
-        "meaning": MEANING,
+        "meaning": MEANING, RESULTS: results_of(plan, clock),
     }  # fmt: skip
     if fresh != stored:
         checkpoint.update_query(fresh)

@@ -5,6 +5,7 @@ Its JSON schema is ``docs/progress.schema.json``; every Spark test validates aga
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
@@ -21,8 +22,10 @@ from slackwater.semantics.progress import ColumnState, SourceState
 from slackwater.semantics.summary import SourceSummary
 
 if TYPE_CHECKING:
+    from slackwater.engine.driver.feedback import Arranged
     from slackwater.engine.driver.loop import Query
     from slackwater.engine.paths.batch import Batch
+    from slackwater.engine.store.feedback_log import FeedbackState
     from slackwater.engine.store.manifest import Manifest
 
 
@@ -80,6 +83,39 @@ def progress_record(
         **({"contracts": list(query.warnings)} if query.warnings else {}),
         "sink": next((s.describe() for s in query.sinks.values()), {}),
         "sinks": [s.describe() for s in query.sinks.values()],
+    }
+
+
+def feedback_record(
+    batch: Arranged, kept: FeedbackState, dropped: Mapping[str, int], clock: int | None
+) -> dict[str, Any]:
+    """What stands, and what was dropped where; nothing while there is no feedback."""
+    if not kept.standing and not kept.shades and not dropped and not batch.refused:
+        return {}
+    names = [*batch.guards.records, *(p for p in dropped if p not in batch.guards.records)]
+    return {
+        "standing": [
+            {
+                "id": s.id,
+                "output": s.output,
+                "name": s.name,
+                "records": str(s.feedback),
+                "sinceBatch": s.batch,
+                "until": s.until if clock is None or s.until is None else iso(s.until),
+            }
+            for s in kept.standing
+        ],
+        "places": {
+            name: {
+                "records": batch.guards.records.get(name, 0),
+                "rowsDropped": dropped.get(name, 0),
+                "totalRowsDropped": kept.dropped.get(name, 0),
+            }
+            for name in names
+        },
+        "notRead": {"rows": batch.unread.rows, "bytes": batch.unread.bytes},
+        "dark": {name: len(shades) for name, shades in kept.shades.items()},
+        "refused": [{"file": name, "reason": why} for name, why in batch.refused],
     }
 
 

@@ -42,6 +42,7 @@ def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
     """Evaluate the steps of one path in Spark SQL."""
     from pyspark.sql import functions as F
 
+    path = batch.guards.guarded(path, soft=False)
     head = (Field(ROUTE, "int"), Field(BLOB, "binary"))
     # Beside a passing blob every column is null, also those that never are in rows.
     columns = tuple(replace(f, nullable=True) for f in path.fields)
@@ -111,8 +112,8 @@ def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
                 delivery.send(done, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
         delivery.finish()
         messages = list(delivery.messages)
-        if delivery.files:
-            report = TaskReport.of_files(delivery.files)
+        if delivery.files or delivery.dropped:
+            report = TaskReport.of_files(delivery.files, delivery.dropped)
             messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
         yield from to_batches(messages)
 

@@ -17,8 +17,9 @@ from slackwater.engine.lowlevel.source_task import SourceTask
 from slackwater.engine.lowlevel.time_ranges import TimeRange
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.steps import ticks_sql
+from slackwater.engine.plan.guards import NO_GUARDS, Guards
 from slackwater.engine.plan.plan import Operator, Path, Plan
-from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import FilterStep, GuardStep, ProjectStep, unknown_step
 from slackwater.kernels.aggregates import partials
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.model.aggregate import Primitive
@@ -44,6 +45,8 @@ from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
 PART = ours("_part")
+GONE = ours("_gone")
+"""Which guard of feedback dropped a row, counted from 1; 0 if none did."""
 
 NEEDS_OLDEST = ("max_delay",)
 """Kinds of policies that need to know the oldest time of a batch."""
@@ -59,12 +62,17 @@ class Fused:
     settings: tuple[BoundRule, ...]
 
     @classmethod
-    def of(cls, plan: Plan, path: int) -> Fused:
+    def of(cls, plan: Plan, path: int, guards: Guards = NO_GUARDS) -> Fused:
         """From the path that a reading names."""
-        way = plan.path(path)
+        way = guards.guarded(plan.path(path))
         source, operator = plan.node(way.producer), plan.operator(way.consumer)
         assert isinstance(source, Source) and operator is not None
         return cls(source, way, operator, resolve_source(source))
+
+    @property
+    def guards(self) -> list[GuardStep]:
+        """The guards of feedback on its path."""
+        return [s for s in self.path.steps if isinstance(s, GuardStep)]
 
 
 def marks(count: int) -> list[int]:
@@ -166,6 +174,8 @@ def query(
             items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
             if fused.settings[i].kind in NEEDS_OLDEST:
                 items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
+    for n, _ in enumerate(fused.guards, 1):
+        items.append(f"count(CASE WHEN {GONE} = {n} THEN 1 END) AS {ours(f'_gone{n}')}")
     whole = ranges if ranges is not None else [None] * len(source.times)
     return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
 
@@ -224,7 +234,7 @@ def _relation(
         carried.append(SOURCE)
     sql = f"SELECT *, {', '.join(items)} FROM {sub_query(base)}"
     verdicts = [
-        f"{_verdict(dialect, numbers, i, len(times), ranges[i], decides=i == passing)} AS {_judged(i)}"
+        f"{_verdict(dialect, numbers, i, len(times), ranges[i], decides=i == passing or bool(fused.guards))} AS {_judged(i)}"
         for i in times
     ]
     sql = f"SELECT *, {', '.join(verdicts)} FROM {sub_query(sql)}"
@@ -232,9 +242,26 @@ def _relation(
         passes = enters_sql(_judged(passing), source.late)
         sql = f"SELECT *, {passes} AS {PASS} FROM {sub_query(sql)}"
         carried.append(PASS)
-    filtered = False
+    if fused.guards:
+        sql = f"SELECT *, 0 AS {GONE} FROM {sub_query(sql)}"
+        carried.append(GONE)
+    filtered, guards = False, 0
     for step in fused.path.steps:
         match step:
+            case GuardStep():
+                guards += 1
+                # A row whose time is not plausible is spared: nobody could say for how long it would be missed.
+                near = [
+                    f"coalesce({_judged(i)} NOT IN ({FUTURE}, {LATE + FUTURE}), TRUE)"
+                    for i in times
+                ]
+                gone = f"CASE WHEN {PASS} THEN {dialect.text(step.match)} AND {' AND '.join(near)} ELSE FALSE END"
+                items = [
+                    f"{PASS} AND NOT ({gone}) AS {PASS}",
+                    f"CASE WHEN {gone} THEN {guards} ELSE {GONE} END AS {GONE}",
+                ]
+                sql = f"SELECT {dialect.without(f'{PASS}, {GONE}')}, {', '.join(items)} FROM {sub_query(sql)}"
+                filtered = True
             case FilterStep():
                 # A later filter must not be evaluated for rows that an earlier one dropped.
                 test = f"coalesce({dialect.text(step.condition)}, FALSE)"
@@ -300,6 +327,9 @@ def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark
         if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
             table = table.set_column(i, column, table[column].cast(pa.int32()))
     task.summaries.append(_summary(fused, table))
+    for n, guard in enumerate(fused.guards, 1):
+        task.delivery.drop(guard.place, pc.sum(table[f"_gone{n}"]).as_py() or 0)
+        table = table.drop_columns([f"_gone{n}"])
     pane = table["_pane"]
     rows = table.filter(pc.is_valid(pane)) if pane.null_count else table
     if from_spark:

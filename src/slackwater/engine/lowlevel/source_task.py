@@ -7,7 +7,7 @@ progress policy must know of the batch, and exact counts) goes to every group ta
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +23,9 @@ from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import SourceReport
 from slackwater.engine.paths.wire import Message, pack_control, routes
+from slackwater.engine.plan.guards import Placed
 from slackwater.engine.plan.plan import Path
-from slackwater.model.names import PASS
+from slackwater.model.names import PASS, ROWS
 from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
@@ -100,18 +101,50 @@ class SourceTask:
         self.summaries.append(self._summarise(table, data, judged, ready))
         if self.source.late == "raise":
             self._sample(table, data, judged)
+        plausible = ~np.logical_or.reduce([v.future for v in judged])
         for path in self.paths:
             admitted = data & self._admitted(path, judged)
             rows = table
+            placed = self.batch.guards.of(path)
+            if placed:
+                admitted, placed = self._spared(table, admitted, placed, plausible)
             if ready is not None and path.id in ready:
+                end = len(path.steps)
+                placed = tuple((0, g) for at, g in placed if at == end and not g.soft)
                 rows = ready[path.id]
                 admitted = admitted & rows[PASS].to_numpy(zero_copy_only=False)
                 rows = rows.drop_columns([PASS])
                 path = replace(path, steps=())
             path, rows = self.strict.floored(path, rows)
-            self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))
+            self._send(path, rows, admitted, placed, plausible)
         if self.late_names and n:
             self._send_late(table, data, judged)
+
+    def _spared(
+        self, table: pa.Table, admitted: Mask, placed: Sequence[Placed], plausible: Mask
+    ) -> tuple[Mask, tuple[Placed, ...]]:
+        """The rows that guards on the source's own rows let pass, and the guards that are left."""
+        for at, guard in placed:
+            if at == 0 and guard.soft and table.num_rows:
+                sql = f"SELECT {guard.match.duck} AS {PASS} FROM {ROWS}"
+                hit = self.delivery.queried(sql, table)[PASS].to_numpy(zero_copy_only=False)
+                gone = admitted & hit.astype(bool) & plausible
+                self.delivery.drop(guard.place, int(gone.sum()))
+                admitted = admitted & ~gone
+        return admitted, tuple((at, g) for at, g in placed if at or not g.soft)
+
+    def _send(
+        self, path: Path, rows: pa.Table, admitted: Mask, placed: Sequence[Placed], plausible: Mask
+    ) -> None:
+        if not placed:
+            self.delivery.send(path, _those(rows, admitted))
+            return
+        hard = [(at, g) for at, g in placed if not g.soft]
+        far = admitted & ~plausible
+        if far.any() and len(hard) < len(placed):
+            self.delivery.send_guarded(path, _those(rows, far), hard)
+            admitted = admitted & plausible
+        self.delivery.send_guarded(path, _those(rows, admitted), placed)
 
     def _data_mask(self, table: pa.Table) -> Mask:
         """Rows that are data: a punctuation row is not, unless the policy says so."""
@@ -291,7 +324,7 @@ class SourceTask:
             rows = rows.append_column(field.name, values)
         for name in self.late_names:
             for path in self.batch.plan.paths_from(name):
-                self.delivery.send(path, rows)
+                self.delivery.send_guarded(path, rows, self.batch.guards.of(path))
 
     def _missed(self, column: str, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Windows that each row comes too late for, over the aggregates that read this stream."""
@@ -310,6 +343,10 @@ class SourceTask:
     def report(self) -> SourceReport:
         """What every group task must know of this source."""
         return SourceReport(self.source.name, merge(self.summaries, self.settings), self.sample)
+
+
+def _those(rows: pa.Table, mask: Mask) -> pa.Table:
+    return rows if mask.all() else rows.filter(pa.array(mask))
 
 
 def ticks_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], Mask]:

@@ -43,14 +43,26 @@ class Split:
     folders: Folders = ()
 
 
-def plan_splits(files: Sequence[str] | Mapping[str, Folders], tasks: int) -> list[list[Split]]:
-    """Cut files into about equal work for ``tasks`` tasks; big files are cut along row groups."""
+def plan_splits(
+    files: Sequence[str] | Mapping[str, Folders],
+    tasks: int,
+    parts: Mapping[str, Sequence[tuple[int, Split]]] | None = None,
+) -> list[list[Split]]:
+    """Cut files into about equal work for ``tasks`` tasks; big files are cut along row groups.
+
+    Of the files of ``parts`` only these are read, each with its bytes.
+    """
+    parts = parts or {}
     folders = files if isinstance(files, Mapping) else dict.fromkeys(files, ())
     pieces: list[tuple[int, Split]] = []
-    sizes = {f: os.path.getsize(f) for f in files}
+    sizes = {
+        f: sum(size for size, _ in parts[f]) if f in parts else os.path.getsize(f) for f in files
+    }
     share = max(1, sum(sizes.values()) // max(1, tasks))
     for path in files:
-        if sizes[path] <= min(WHOLE_FILE_BYTES, share) or sizes[path] < share // 4:
+        if path in parts:
+            pieces.extend(parts[path])
+        elif sizes[path] <= min(WHOLE_FILE_BYTES, share) or sizes[path] < share // 4:
             pieces.append((sizes[path], Split(path, folders=folders[path])))
         else:
             pieces.extend(_row_groups(path, folders[path], share))

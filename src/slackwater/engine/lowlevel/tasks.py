@@ -132,7 +132,7 @@ def _scan(plan: Plan, readers: Sequence[SourceTask], splits: Sequence[Split]) ->
     reading = plan.readings[first.source.input]
     match reading:
         case FusedScan():
-            fused = Fused.of(plan, reading.path)
+            fused = Fused.of(plan, reading.path, first.batch.guards)
             deliver_fused(first, fused, scan_fused(first, fused, splits), from_spark=False)
         case Scan():
             for chunk in scan_rows(first, splits, CHUNK_ROWS):
@@ -157,8 +157,8 @@ def _alike(sources: Sequence[Source]) -> list[list[Source]]:
 def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> list[Message]:
     """Summaries to all groups, and this task's own files to group 0."""
     messages = broadcast_summaries(batch, tasks)
-    if delivery.files:
-        report = TaskReport.of_files(delivery.files)
+    if delivery.files or delivery.dropped:
+        report = TaskReport.of_files(delivery.files, delivery.dropped)
         messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
     return messages
 

@@ -16,6 +16,7 @@ from slackwater.engine.operators.group_runs import GroupRuns
 from slackwater.engine.operators.ledgers import holds_of
 from slackwater.engine.operators.program import Arrival, GroupContext
 from slackwater.engine.operators.registry import kind_of
+from slackwater.engine.operators.result_guards import ResultGuards
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import (
@@ -108,9 +109,10 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
     inbox.held = batch.holds if progress.holds is None else progress.holds
     delivery = Delivery(batch, f"l{level}g{inbox.group}")
     reports: dict[str, OperatorReport] = {}
+    guards = ResultGuards(batch, progress)
     for operator in batch.plan.at(level):
         began = monotonic()
-        done = _advance(batch, operator, inbox, progress.bounds, delivery)
+        done = _advance(batch, operator, inbox, progress.bounds, delivery, guards)
         reports[operator.id] = replace(done, seconds=round(monotonic() - began, 6))
     # Rows on their way to a higher level pass through.
     forward = [
@@ -127,6 +129,7 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
         delivery.files,
         progress.digest,
         progress if inbox.group == 0 and level == 1 else None,
+        delivery.dropped,
     )
     if level == batch.plan.top:
         for item in (*inbox.descriptors, report):
@@ -179,6 +182,7 @@ def _advance(
     inbox: _Inbox,
     bounds: Bounds,
     delivery: Delivery,
+    guards: ResultGuards,
 ) -> OperatorReport:
     """Run one operator on its group: kernel, state, and results on their paths."""
     sent: dict[str, int] = {}
@@ -186,7 +190,11 @@ def _advance(
     def emit(producer: str, table: pa.Table) -> None:
         sent[producer] = sent.get(producer, 0) + table.num_rows
         for path in batch.plan.paths_from(producer):
-            delivery.send(path, table)
+            placed = guards.of(path)
+            if placed:
+                delivery.send_guarded(path, table, placed)
+            else:
+                delivery.send(path, table)
 
     inputs = _arrivals(batch, operator, inbox, bounds)
     context = GroupContext(batch, inbox.group, inputs, emit, inbox.low.get(operator.id, []))

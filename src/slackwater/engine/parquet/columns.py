@@ -61,7 +61,7 @@ class FileColumns:
             self.stored = stored_columns(footer.schema)
         except (pa.ArrowException, OSError) as error:
             raise bad_file(path, error) from error
-        self.old_calendar = _old_calendar(footer.metadata or {})
+        self.old_calendar = is_old_calendar(footer)
 
     @property
     def has_like_names(self) -> bool:
@@ -130,8 +130,9 @@ def refusal(text: str, fields: Sequence[Field], files: Sequence[FileColumns]) ->
     return None
 
 
-def _old_calendar(remarks: dict[bytes, bytes]) -> bool:
+def is_old_calendar(footer: pq.FileMetaData) -> bool:
     """Whether Spark wrote the file with the calendar that it had before version 3."""
+    remarks: dict[bytes, bytes] = footer.metadata or {}
     if b"org.apache.spark.legacyDateTime" in remarks or b"org.apache.spark.legacyINT96" in remarks:
         return True
     version = remarks.get(b"org.apache.spark.version")

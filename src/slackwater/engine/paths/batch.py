@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.plan.guards import NO_GUARDS, Guards
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store.local import OUTPUT, PRIVATE
 from slackwater.engine.store.manifest import Run
@@ -14,6 +15,9 @@ from slackwater.engine.store.storage import Folder, Storage
 from slackwater.semantics.bounds import START
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.state import QualityState
+
+if TYPE_CHECKING:
+    from slackwater.engine.paths.reports import SourceReport
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Batch:
 
     ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
     operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
-    tables per operator.
+    tables per operator; ``guards`` what feedback lets tasks drop, and
+    ``skipped`` what sources have to report of rows that no task reads.
     """
 
     plan: Plan
@@ -71,6 +76,8 @@ class Batch:
     tables: dict[str, list[Run]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     failpoints: str = ""
+    guards: Guards = NO_GUARDS
+    skipped: tuple[SourceReport, ...] = ()
 
     @property
     def run_folder(self) -> Folder:

@@ -7,6 +7,8 @@ source and for results of an operator.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -17,7 +19,9 @@ from slackwater.engine.paths.partition_dirs import partition_tables
 from slackwater.engine.paths.registry import admitted
 from slackwater.engine.paths.steps import relation, renamed
 from slackwater.engine.paths.wire import Message, pack, routes
+from slackwater.engine.plan.guards import Placed
 from slackwater.engine.plan.plan import Path
+from slackwater.engine.plan.steps import GuardStep
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.manifest import OutputFile
 from slackwater.kernels.buckets import buckets_of, group_of
@@ -45,6 +49,41 @@ class Delivery:
         self.files: dict[str, list[OutputFile]] = {}
         self._pending: dict[str, list[pa.Table]] = {}
         self._pending_bytes = 0
+        self.dropped: dict[str, int] = {}
+
+    def drop(self, place: str, rows: int) -> None:
+        """Count rows that a guard of feedback dropped."""
+        if rows:
+            self.dropped[place] = self.dropped.get(place, 0) + rows
+
+    def send_guarded(self, path: Path, table: pa.Table, placed: Sequence[Placed]) -> None:
+        """Take rows along ``path``, past guards.
+
+        Where Spark evaluates the steps, it evaluates the guards as well (`row_step`).
+        """
+        if path.blocked_by is not None:
+            self.send(path, table)
+            return
+        done = 0
+        for at, guard in placed:
+            if at > done:
+                rows = self.queried(relation(path.steps[done:at]), table)
+                table, done = self._as_rows_of(guard, rows), at
+            left = self.queried(f"SELECT * FROM {ROWS} WHERE {guard.condition.duck}", table)
+            self.drop(guard.place, table.num_rows - left.num_rows)
+            table = left
+        self.send(replace(path, steps=path.steps[done:]), table)
+
+    def _as_rows_of(self, guard: GuardStep, table: pa.Table) -> pa.Table:
+        """Rows that are half the way, in Spark's types: further steps read these."""
+        fields = [
+            f for f in self.batch.plan.node(guard.node).schema if f.name in table.column_names
+        ]
+        own = cast_table(table.select([f.name for f in fields]), tuple(fields))
+        for name in table.column_names:
+            if name not in own.column_names:
+                own = own.append_column(name, table[name])
+        return own
 
     def send(self, path: Path, table: pa.Table) -> None:
         """Take the rows of ``table`` (the producer's columns) along ``path``.
@@ -60,7 +99,7 @@ class Delivery:
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
-        self._route(path, admitted(operator, path, table, self._queried))
+        self._route(path, admitted(operator, path, table, self.queried))
 
     def send_partials(self, path: Path, partials: pa.Table) -> None:
         """Send an aggregate's partials, already cut by bucket, to their groups."""
@@ -87,7 +126,7 @@ class Delivery:
         rows = renamed(path.steps, table)
         if rows is None:
             sql = relation(path.steps, f"SELECT * FROM {ROWS}")
-            rows = self._queried(sql, table)
+            rows = self.queried(sql, table)
         self.keep_output(name, rows)
 
     def keep_output(self, name: str, table: pa.Table) -> None:
@@ -136,5 +175,5 @@ class Delivery:
     def _output_fields(self, name: str) -> tuple[Field, ...]:
         return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)
 
-    def _queried(self, sql: str, table: pa.Table) -> pa.Table:
+    def queried(self, sql: str, table: pa.Table) -> pa.Table:
         return sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: table})

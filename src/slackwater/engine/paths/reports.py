@@ -245,7 +245,7 @@ class TaskReport:
     """What one task did: its operators' reports, and the files it wrote by output.
 
     Tasks of level 0 have group -1 and no digest. ``digest`` is that of the progress the task computed; the progress itself
-    comes from the first group of level 1 alone.
+    comes from the first group of level 1 alone. ``dropped`` counts the rows that guards of feedback dropped, by place.
     """
 
     level: int
@@ -254,11 +254,14 @@ class TaskReport:
     outputs: Mapping[str, Sequence[OutputFile]]
     digest: str | None = None
     progress: Progress | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of_files(cls, outputs: Mapping[str, Sequence[OutputFile]]) -> TaskReport:
+    def of_files(
+        cls, outputs: Mapping[str, Sequence[OutputFile]], dropped: Mapping[str, int]
+    ) -> TaskReport:
         """The report of a task that runs no stateful operator."""
-        return cls(0, -1, {}, outputs)
+        return cls(0, -1, {}, outputs, dropped=dropped)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
@@ -272,6 +275,8 @@ class TaskReport:
             parts["digest"] = self.digest
         if self.progress is not None:
             parts["progress"] = self.progress.to_json()
+        if self.dropped:
+            parts["dropped"] = dict(self.dropped)
         return parts
 
     @classmethod
@@ -285,7 +290,17 @@ class TaskReport:
             {n: tuple(OutputFile(**f) for f in files) for n, files in json["outputs"].items()},
             json.get("digest"),
             None if progress is None else Progress.from_json(progress),
+            json.get("dropped", {}),
         )
+
+
+def dropped_by(reports: Sequence[TaskReport]) -> dict[str, int]:
+    """The rows that guards dropped in a batch, by place."""
+    total: dict[str, int] = {}
+    for report in reports:
+        for place, rows in report.dropped.items():
+            total[place] = total.get(place, 0) + rows
+    return total
 
 
 def progress_of(reports: Sequence[TaskReport]) -> Progress:

@@ -78,6 +78,17 @@ def _at_start(steps: Sequence[Step], wanted: Columns) -> Columns:
     return wanted
 
 
+def shown_at(plan: Plan, path: Path, steps: int) -> Columns:
+    """The columns that rows of a path have when so many of its steps are done; those that nobody reads may be gone."""
+    for step in reversed(path.steps[:steps]):
+        if isinstance(step, ProjectStep):
+            return Columns([c.name for c in step.columns])
+    node = plan.node(path.producer)
+    if not isinstance(node, Source | Late):
+        return Columns([f.name for f in path.fields])
+    return _at_start(path.steps, _at_end(plan, path))
+
+
 def _at_end(plan: Plan, path: Path) -> Columns:
     """What the consumer of a path reads; an output shows all columns."""
     operator = plan.operator(path.consumer)

@@ -7,6 +7,8 @@ from typing import ClassVar, NoReturn
 
 from slackwater.model.schema import Expr, Named
 
+NEVER = Expr("FALSE", "boolean", "FALSE")
+
 
 @dataclass(frozen=True)
 class FilterStep:
@@ -19,6 +21,20 @@ class FilterStep:
     def expressions(self) -> tuple[Expr, ...]:
         """The expressions it evaluates."""
         return (self.condition,)
+
+
+@dataclass(frozen=True)
+class GuardStep(FilterStep):
+    """A filter that feedback puts up for a batch: rows for which ``match`` is true go no further.
+
+    The rows are those of ``node``, and ``place`` is the name under which they are counted. A guard that is ``soft`` spares
+    rows whose time is not plausible: nobody could say for how long these would be missed. As a plain filter it drops them.
+    """
+
+    match: Expr = NEVER
+    node: str = ""
+    place: str = ""
+    soft: bool = True
 
 
 @dataclass(frozen=True)

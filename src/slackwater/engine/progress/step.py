@@ -11,7 +11,9 @@ from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.window import is_all_time
 from slackwater.semantics.bounds import propagate
+from slackwater.semantics.feedback_rules import Reached
 from slackwater.semantics.frontier import Points, frontier
+from slackwater.semantics.limits import START
 from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, advance, initial_state
@@ -23,6 +25,7 @@ from slackwater.semantics.window_types.registry import WINDOWS
 
 def new_progress(batch: Batch, reports: Sequence[SourceReport]) -> Progress:
     """The progress of a batch, from what its low-level tasks report of the sources."""
+    reports = (*reports, *batch.skipped)
     states: dict[str, SourceState] = {}
     merged: dict[str, SourceSummary] = {}
     samples = sorted(r.sample for r in reports if r.sample)
@@ -71,6 +74,15 @@ def held_bounds(
 ) -> dict[str, dict[str, int]]:
     """The bounds of a batch's progress once it is known what the joins hold back."""
     return bounds_of(plan, {n: s.bounds for n, s in progress.states.items()}, holds)
+
+
+def reached(plan: Plan, states: Mapping[str, SourceState], bounds: Bounds) -> Reached:
+    """How far a plan is: the newest plausible times of its sources, and bounds by node."""
+    newest = {
+        name: {c: START if s.hi is None else s.hi for c, s in state.columns.items()}
+        for name, state in states.items()
+    }
+    return Reached(newest, lambda node: bounds.get(plan.name_of(node), {}))
 
 
 def patterns_of(

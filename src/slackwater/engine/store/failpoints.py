@@ -50,6 +50,12 @@ MOVE_POINTS = {
 }
 """Steps of a start whose source directory moved."""
 
+FEEDBACK_POINTS = {
+    "feedback.written": "a request for feedback is on disk, nobody has taken it",
+    "feedback.taken": "the intent that takes feedback in is on disk, files that are no requests are not yet set aside",
+}
+"""Steps of a query that is sent feedback."""
+
 DISK_POINTS = {
     "disk.checkpoint": "the driver is about to write a file of the checkpoint",
     "disk.run": "a group task is about to write a state run",
@@ -59,7 +65,7 @@ DISK_POINTS = {
 }
 """Writes that find the disk full if the setting says ``full``."""
 
-_ALL = {**POINTS, **MOVE_POINTS, **DISK_POINTS}
+_ALL = {**POINTS, **MOVE_POINTS, **FEEDBACK_POINTS, **DISK_POINTS}
 
 
 class InjectedFailure(RuntimeError):

@@ -79,7 +79,8 @@ class Manifest:
     What it relies on besides its runs: ``query`` and ``description`` say which query it is of (its id; version and
     checksum of ``query.json``). ``offsets``, ``inputs``, ``offsets_file`` and ``logs`` say how far Spark's logs had come
     (digests of the offsets of the batch and of those without the heartbeat's, checksum of their file, digests of the log of
-    each source). Manifests of older versions lack some of them.
+    each source). Manifests of older versions lack some of them. ``feedback`` is a `feedback_log.FeedbackState`; it is left out
+    where there never was any.
     """
 
     batch: int
@@ -103,10 +104,11 @@ class Manifest:
     inputs: str = ""
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
+    feedback: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
-        document: dict[str, Any] = plain(replace(self, sources={}, statistics={}))
+        document: dict[str, Any] = _lean(plain(replace(self, sources={}, statistics={})))
         document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
         document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
         document["format"] = FORMAT
@@ -146,7 +148,7 @@ class Manifest:
 class Intent:
     """What a batch depends on: a retry repeats it. ``base`` is the batch whose manifest it starts from.
 
-    ``inputs``, ``offsets_file`` and ``logs`` are those of `Manifest`.
+    ``inputs``, ``offsets_file`` and ``logs`` are those of `Manifest`. ``feedback`` is a `feedback_log.FeedbackIntent`.
     """
 
     batch: int
@@ -164,20 +166,28 @@ class Intent:
     inputs: str = ""
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
+    feedback: dict[str, Any] = field(default_factory=dict)
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
-        document: dict[str, Any] = plain(self)
+        document: dict[str, Any] = _lean(plain(self))
         for name in ("epoch", "groups"):
             document.pop(name)
         return document
+
+
+def _lean(document: dict[str, Any]) -> dict[str, Any]:
+    """Without what most queries do not have."""
+    if not document["feedback"]:
+        del document["feedback"]
+    return document
 
 
 def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    data = seal({"format": FORMAT, **plain(intent)}, kind="intent")
+    data = seal({"format": FORMAT, **_lean(plain(intent))}, kind="intent")
     checkpoint.storage.write(path, data)
 
 

@@ -6,6 +6,7 @@ Constants may be any expression of constants that the translation knows; the col
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
 
 from sqlglot import exp
@@ -30,8 +31,13 @@ _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
 _NO_NULL = Test(ANY.spans)
 
 
-def condition_of(sql: str, columns: Columns, *, ansi: bool = True) -> Condition:
+def condition_of(
+    sql: str, columns: Columns, *, ansi: bool = True, analysed: bool = True
+) -> Condition:
     """The condition that an analysed expression is, over an output's columns.
+
+    A text that was not ``analysed`` is one that a user wrote where there is no Spark: its constants have no casts yet, and
+    take the type of the column that they are compared with.
 
     >>> from slackwater.model.schema import Field
     >>> from slackwater.semantics.feedback.condition import ignore, only
@@ -49,7 +55,7 @@ def condition_of(sql: str, columns: Columns, *, ansi: bool = True) -> Condition:
         raise AnalysisError(
             "BAD_FEEDBACK", f"the condition {sql} is {e}", hint="use AND, OR, NOT and comparisons"
         ) from None
-    return _Reader(columns, ansi).condition(tree)
+    return _Reader(columns, ansi, analysed).condition(tree)
 
 
 class _Known(NamedTuple):
@@ -59,8 +65,9 @@ class _Known(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, columns: Columns, ansi: bool):
+    def __init__(self, columns: Columns, ansi: bool, analysed: bool):
         self.columns = columns
+        self.analysed = analysed
         names = {f.name.lower(): (f.name, f.type) for f in columns.fields}
         self.context = Context(ansi, columns.zone, names, fixed_offset(columns.zone))
 
@@ -162,6 +169,8 @@ class _Reader:
                 order.first_as_double(value, column.type, above=True),
             )
         zone = self.columns.zone
+        if not self.analysed and column.type in order.FLOATS and isinstance(value, Decimal | int):
+            value = float(value)  # as Spark reads a number that it compares with a float
         return order.first_from(value, column.type, zone), order.first_above(
             value, column.type, zone
         )

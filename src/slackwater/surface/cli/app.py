@@ -189,6 +189,40 @@ def explain(file: File, set_: Set = None) -> None:
 
 
 @app.command()
+def feedback(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint directory of a running query.")],
+    records: Annotated[
+        str | None, typer.Argument(help="What will be ignored: '~{speed >= 50}' or '~[*, >= 50]'.")
+    ] = None,
+    ignore: Annotated[
+        str | None, typer.Option(help="In place of records: ignore rows of which this is true.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="In place of records: ignore all other rows.")
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="The output that it is about.")] = None,
+    name: Annotated[str | None, typer.Option(help="Feedback of the same name is replaced.")] = None,
+    lease: Annotated[
+        str | None, typer.Option(help="How long it stands: 10m, '10 minutes', forever.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show what stands.")] = False,
+    retract: Annotated[int | None, typer.Option(help="End the feedback of this id.")] = None,
+    renew: Annotated[
+        int | None, typer.Option(help="Let the lease of the feedback of this id begin anew.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Say which results of a running query nobody needs, or show what was said; needs no Spark.
+
+    Prints the id of what was sent. It acts from the query's next batch on.
+    """
+    from slackwater.surface.cli.send_feedback import Said, handled
+
+    said = Said(records, ignore, only, output, name, lease, listed, retract, renew)
+    typer.echo(handled(checkpoint, said, as_json=as_json))
+
+
+@app.command()
 def report(
     checkpoint: Annotated[
         Path, typer.Argument(exists=True, file_okay=False, help="A query's checkpoint directory.")

@@ -25,8 +25,11 @@ from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.feedback_log import send
 from slackwater.engine.store.manifest import Manifest
 from slackwater.model.schema import Field
+from slackwater.semantics.feedback.standing import Request
+from slackwater.semantics.feedback.value import Feedback
 from slackwater.sinks.base import Sink
 from slackwater.sinks.others import TableSink
 from slackwater.testing.local.host import LocalHost, check_local
@@ -71,6 +74,8 @@ class LocalRun:
         As the options ``windowPlan`` and ``sharePanes``.
     sink
         Makes the sink of an output from its name and its columns; by default rows are kept in ``published``.
+    feedback
+        What the next start declares, by output.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class LocalRun:
         settings: Settings = Settings(),  # noqa: B008
         tasks: int = 2,
         sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
+        feedback: Mapping[str, Sequence[Feedback]] | None = None,
     ):
         check_local(plan)
         self.folder = folder
@@ -95,6 +101,7 @@ class LocalRun:
         self.settings = settings
         self.tasks = tasks
         self.sink = sink or self._kept
+        self.feedback = feedback or {}
         self.inputs = [
             SplitInput(None, str(folder / f"in{i}"), one.fields, by_rows="" if one.splits else AS_ROWS)
             for i, one in enumerate(inputs)
@@ -129,14 +136,15 @@ class LocalRun:
             )  # fmt: skip
             plan = passed(self.plan, start)
             numbers = tuple((i,) for i in range(len(self.inputs)))
-            query_id = open_query(self.checkpoint, plan, last, numbers)
+            clock = not isinstance(self.clock, NoClock)
+            query_id = open_query(self.checkpoint, plan, last, numbers, clock=clock)
             sinks: dict[str, Sink] = {}
             for output in plan.outputs:
                 sinks[output.name] = self.sink(output.name, output.node.schema)
                 sinks[output.name].open(None, self.checkpoint, query_id)  # type: ignore[arg-type]
             query = Query(
                 plan, self.inputs, sinks, groups, self.tasks, self.clock, self.settings, numbers,
-                self.host,
+                self.host, tuple((o, f) for o, each in self.feedback.items() for f in each),
             )  # fmt: skip
             self.loop = Loop(query, self.checkpoint, query_id)
         except BaseException:
@@ -151,6 +159,10 @@ class LocalRun:
         self.loop.run(None, self.done)  # type: ignore[arg-type]
         self.done += 1
         return self.loop.last
+
+    def send(self, request: Request) -> int:
+        """Send feedback to the query, as any process may; the number of the request."""
+        return send(Checkpoint(str(self.folder / "checkpoint"), self.settings.storage), request)
 
     def _kept(self, name: str, fields: tuple[Field, ...]) -> Sink:
         return TableSink(name, fields, partial(_keep, self.published[name]))

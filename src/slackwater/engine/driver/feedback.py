@@ -1,0 +1,249 @@
+"""Feedback in the batch loop: what a batch takes in, where it acts, and what the manifest keeps of it.
+
+What stands is decided once, before the intent, from requests, leases and progress; where it acts follows from that, from
+the plan and from the manifest that the batch starts from. So a batch that is tried again drops the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slackwater.engine.lowlevel.unread import NOTHING, Unread
+from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
+from slackwater.engine.plan.plan import Plan
+from slackwater.engine.progress.recall import recall_joins
+from slackwater.engine.progress.step import patterns_of, reached
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.feedback_log import (
+    FeedbackIntent,
+    FeedbackState,
+    digest,
+    intent_of,
+    requests,
+    state_of,
+)
+from slackwater.engine.store.manifest import Intent, Manifest
+from slackwater.errors import CheckpointError
+from slackwater.kernels.translate.records import can_test
+from slackwater.model.node import Node
+from slackwater.semantics.feedback.standing import (
+    Request,
+    Standing,
+    declared,
+    leased,
+    taken,
+    without,
+)
+from slackwater.semantics.feedback.value import Feedback, simplified
+from slackwater.semantics.feedback_rules import (
+    Layout,
+    Place,
+    in_result_time,
+    is_covered,
+    laid_out,
+    shades_after,
+)
+from slackwater.semantics.patterns import Pattern, Patterns
+
+Declared = tuple[tuple[str, Feedback], ...]
+"""What a start declares, by output."""
+
+Bounds = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts."""
+
+    guards: Guards = NO_GUARDS
+    state: FeedbackState = field(default_factory=FeedbackState)
+    refused: tuple[tuple[str, str], ...] = ()
+    changed: bool = False
+    unread: Unread = NOTHING
+
+
+# ---- what stands ----
+def taken_in(
+    checkpoint: Checkpoint,
+    plan: Plan,
+    wanted: Declared,
+    batch: int,
+    base: Manifest | None,
+    bounds: Bounds,
+    now: int | None,
+) -> FeedbackIntent:
+    """What a batch on ``base`` takes in."""
+    before = state_of(base)
+    new = requests(checkpoint, before.read)
+    outputs = {o.name: o.node for o in plan.outputs}
+    asked: list[tuple[int, Request]] = []
+    refused = list(new.refused)
+    for number, request in new.asked:
+        why = _misfit(outputs, request)
+        if why:
+            refused.append((f"feedback-{number:06d}.json", why))
+        else:
+            asked.append((number, request))
+    clock = now if now is not None else newest_time(base)
+    stands = [s for s in before.standing if s.output in outputs]
+    stands = list(declared(stands, [w for w in wanted if w[0] in outputs], batch))
+    stands = list(leased(taken(stands, asked, batch=batch, now=clock), clock))
+    if stands and base is not None:
+        stands = list(_not_over(plan, stands, base, bounds))
+    return FeedbackIntent(new.read, tuple(stands), tuple(refused))
+
+
+def _misfit(outputs: Mapping[str, Node], request: Request) -> str:
+    """Why a request cannot be of this query; empty if it can."""
+    if request.feedback is None:
+        return ""
+    node = outputs.get(request.output)
+    if node is None:
+        return f"the query has no output {request.output!r}"
+    for record in request.feedback.records:
+        if not can_test(node, record):
+            return f"output {request.output!r} has not what it tests: {', '.join(record.columns)}"
+    types = {f.name: f.type for f in node.schema}
+    for column in request.feedback.columns:
+        known = types.get(column.name)
+        if known is not None and not column.ends and known != column.type:
+            return f"column {column.name!r} is {known}, and it was sent as {column.type}"
+    return ""
+
+
+def newest_time(base: Manifest | None) -> int | None:
+    """The newest time over all sources: what leases go by without a clock."""
+    states = base.sources.values() if base is not None else ()
+    known = [c.hi for s in states for c in s.columns.values() if c.hi is not None]
+    return max(known, default=None)
+
+
+def _not_over(
+    plan: Plan, stands: Iterable[Standing], base: Manifest, bounds: Bounds
+) -> tuple[Standing, ...]:
+    """What stands without records that no later row of their output can match."""
+    patterns = patterns_of(plan, base.sources, bounds)
+    nodes = {o.name: o.node for o in plan.outputs}
+
+    def over(standing: Standing, record: Pattern) -> bool:
+        if standing.declared:
+            return False  # it stands as long as it is declared
+        node = nodes[standing.output]
+        name = plan.name_of(node)
+        return is_covered(in_result_time(node, record), bounds[name], patterns[name])
+
+    return without(stands, over)
+
+
+# ---- where it acts ----
+def arranged(plan: Plan, intent: Intent, base: Manifest | None, bounds: Bounds) -> Arranged:
+    """Where the feedback that an intent took in acts."""
+    now, before = intent_of(intent), state_of(base)
+    if not now.standing and not before.dark and not before.shades:
+        state = FeedbackState(now.read, dropped=before.dropped)
+        changed = now.read != before.read or bool(before.standing)
+        return Arranged(NO_GUARDS, state, now.refused, changed)
+    ignored = _ignored(plan, now.standing)
+    layout = _layout(plan, ignored)
+    nodes, names = plan.nodes, plan.names
+    states = base.sources if base is not None else {}
+    at = reached(plan, states, bounds)
+    old = Layout(
+        tuple(Place(dark=tuple(before.dark.get(n, ()))) for n in names),
+        tuple(() for _ in plan.outputs),
+    )
+    left = [tuple(before.shades.get(n, ())) for n in names]
+    shades = shades_after(nodes, old, layout, left, at)
+    patterns = patterns_of(plan, states, bounds)
+
+    def over(node: Node, records: Patterns) -> Patterns:
+        name = plan.name_of(node)
+        known, said = bounds.get(name, {}), patterns[name]
+        return tuple(r for r in records if not is_covered(r, known, said))
+
+    made = guards(plan, Wanted(layout, shades, ignored, over))
+    places = list(zip(names, layout.places, shades, strict=True))
+    state = FeedbackState(
+        now.read,
+        now.standing,
+        {n: p.asserted for n, p, _ in places if p.asserted},
+        {n: p.dark for n, p, _ in places if p.dark},
+        {n: s for n, _, s in places if s},
+        before.dropped,
+    )
+    changed = (now.read, now.standing) != (before.read, before.standing)
+    return Arranged(made, state, now.refused, changed or state.shades != before.shades)
+
+
+def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
+    """What each output ignores, in its own columns."""
+    by_output: dict[str, list[Pattern]] = {o.name: [] for o in plan.outputs}
+    for s in standing:
+        by_output[s.output].extend(s.feedback.records)
+    return {name: simplified(records) for name, records in by_output.items() if records}
+
+
+def _layout(plan: Plan, ignored: Mapping[str, Patterns]) -> Layout:
+    if recall_joins(plan):
+        # What a join is measured by decides how long streams are waited for: it must see all rows.
+        ignored = {}
+    outputs = [(o.node, ignored.get(o.name, ())) for o in plan.outputs]
+    return laid_out(plan.nodes, outputs, can_test)
+
+
+def signed(plan: Plan, intent: Intent, made: Guards, *, repeated: bool, location: Any) -> Intent:
+    """The intent with a digest of its guards; one that is repeated must have the same."""
+    own = intent_of(intent)
+    if own == FeedbackIntent() or not made.paths:
+        return intent
+    texts = {
+        str(p): [[at, g.match.sql, g.match.duck, g.soft] for at, g in placed]
+        for p, placed in made.paths.items()
+    }
+    marks = (digest([list(plan.names), [p.consumer for p in plan.paths]]), digest(texts))
+    if repeated and own.guards[0] == marks[0] and own.guards != marks:
+        raise CheckpointError(
+            "REPLAY_MISMATCH",
+            f"batch {intent.batch} was tried before with other guards of feedback",
+            hint="go on with the version of slackwater that tried it, until the batch is done",
+            location=location,
+        )
+    return replace(intent, feedback=replace(own, guards=marks).to_json())
+
+
+def with_counts(state: FeedbackState, dropped: Mapping[str, int]) -> FeedbackState:
+    """The state with the rows that the batch dropped."""
+    total = dict(state.dropped)
+    for place, rows in dropped.items():
+        total[place] = total.get(place, 0) + rows
+    return replace(state, dropped=total)
+
+
+def with_unread(dropped: Mapping[str, int], unread: Unread) -> dict[str, int]:
+    """Rows that were dropped, by place, with those that were not read."""
+    total = dict(dropped)
+    for place, rows in unread.dropped.items():
+        total[place] = total.get(place, 0) + rows
+    return total
+
+
+def guard_lines(plan: Plan, last: Manifest | None) -> list[str]:
+    """For people: what stands after a batch, and where it acts."""
+    state = state_of(last)
+    if last is None or not (state.standing or state.shades):
+        return []
+    lines = [f"{s.name} on output {s.output}: {s.feedback}" for s in state.standing]
+    intent = Intent(
+        last.batch + 1, last.epoch, last.batch, 0, None, 1, False, 0, (), "", {},
+        feedback=FeedbackIntent(state.read, state.standing).to_json(),
+    )  # fmt: skip
+    made = arranged(plan, intent, last, last.bounds).guards
+    for path in plan.paths:
+        for at, guard in made.of(path):
+            what = "may drop" if guard.soft else "drops"
+            lines.append(
+                f"{guard.place} -> {path.consumer}, behind {at} step(s): {what} {guard.match.sql}"
+            )
+    return lines

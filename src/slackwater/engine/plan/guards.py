@@ -1,0 +1,184 @@
+"""Guards on the paths of a plan, for one batch: steps that drop the rows which feedback has given up.
+
+Where they act is said by `semantics.feedback_rules`; here it is put into steps. Darkness and what an output ignores are
+*hard*: each matching row is dropped. All other guards are thrift and may be left out: where a row lacks what a record tests, none
+is put up, and where Spark evaluates the steps of a path, tasks pass over those that stand behind the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.plan.stations import Station, members, shown_at, stations
+from slackwater.engine.plan.steps import GuardStep, Step
+from slackwater.kernels.translate import records as sql
+from slackwater.model.join import is_existence
+from slackwater.model.node import Join, Late, Node
+from slackwater.model.schema import Expr
+from slackwater.semantics.feedback_rules import Layout, Shade, agreed
+from slackwater.semantics.join import outer_inputs
+from slackwater.semantics.patterns import Patterns
+
+Placed = tuple[int, GuardStep]
+"""How many of a path's steps are done in front of a guard, and the guard."""
+
+
+@dataclass(frozen=True)
+class Guards:
+    """The guards of each path, by its id, in order; and how many records there are, by place.
+
+    ``scans`` is by input what no path of any of its streams needs.
+    """
+
+    paths: Mapping[int, tuple[Placed, ...]] = field(default_factory=dict)
+    records: Mapping[str, int] = field(default_factory=dict)
+    scans: Mapping[int, Patterns] = field(default_factory=dict)
+
+    def of(self, path: Path) -> tuple[Placed, ...]:
+        """Those of a path."""
+        return self.paths.get(path.id, ())
+
+    def guarded(self, path: Path, *, soft: bool = True) -> Path:
+        """A path with its guards as steps; without those that are soft, if so asked."""
+        placed = [(at, g) for at, g in self.of(path) if soft or not g.soft]
+        if not placed:
+            return path
+        steps: list[Step] = list(path.steps)
+        for at, guard in reversed(placed):
+            steps.insert(at, guard)
+        return replace(path, steps=tuple(steps))
+
+
+NO_GUARDS = Guards()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a batch is to drop.
+
+    ``shades`` are what operators are still dark for after records that ended, by the order of the plan's nodes. ``ignored`` is
+    what each output ignores, in its own columns. ``over`` says that no later row of a node can match a record.
+    """
+
+    layout: Layout
+    shades: Sequence[tuple[Shade, ...]]
+    ignored: Mapping[str, Patterns]
+    over: Callable[[Node, Patterns], Patterns]
+
+
+def guards(plan: Plan, wanted: Wanted) -> Guards:
+    """The guards of a batch."""
+    written = stations(plan)
+    soft = {id: _soft(plan, chain, wanted) for id, chain in written.items()}
+    found: dict[int, tuple[Placed, ...]] = {}
+    counts: dict[str, int] = {}
+    for path in plan.paths:
+        placed = [*_hard(plan, path, written[path.id][0], wanted), *_ignored(plan, path, wanted)]
+        placed += _steps(plan, path, _agreed([soft[i] for i in members(plan, path)]))
+        if placed:
+            found[path.id] = tuple((at, g) for at, g, _ in sorted(placed, key=lambda p: p[0]))
+        for _, guard, count in placed:
+            counts[guard.place] = max(counts.get(guard.place, 0), count)
+    return Guards(found, counts, _scans(plan, soft))
+
+
+def _scans(plan: Plan, soft: Mapping[int, _BySteps]) -> dict[int, Patterns]:
+    by_input: dict[int, list[Patterns]] = {}
+    for source in plan.sources:
+        for path in plan.unshared.paths_from(source.name):
+            node, records = soft[path.id].get(0, (source, ()))
+            by_input.setdefault(source.input, []).append(records if node is source else ())
+    agreements = {i: agreed(each) for i, each in by_input.items()}
+    return {i: records for i, records in agreements.items() if records}
+
+
+_Made = tuple[int, GuardStep, int]
+_BySteps = Mapping[int, tuple[Node, Patterns]]
+
+
+def _soft(plan: Plan, chain: Sequence[Station], wanted: Wanted) -> _BySteps:
+    """What nobody needs of the rows of a path, by how many steps are done."""
+    index = {id(n): i for i, n in enumerate(plan.nodes)}
+    found: dict[int, tuple[Node, Patterns]] = {}
+    for station in chain:
+        if isinstance(station.node, Late):
+            continue  # such rows have times of all kinds
+        place = wanted.layout.places[index[id(station.node)]]
+        records = place.guard
+        if station.reader is not None:
+            reader = wanted.layout.places[index[id(station.reader)]]
+            records = (*records, *(reader.ports[station.port] if reader.ports else ()))
+        usable = tuple(
+            r for r in wanted.over(station.node, records) if sql.can_test(station.node, r)
+        )
+        if usable:
+            node, before = found.get(station.steps, (station.node, ()))
+            found[station.steps] = (node, tuple(dict.fromkeys((*before, *usable))))
+    return found
+
+
+def _agreed(each: Sequence[_BySteps]) -> _BySteps:
+    """What the readers of a path that they share have in common."""
+    if len(each) == 1:
+        return each[0]
+    return {
+        at: (node, common)
+        for at, (node, _) in each[0].items()
+        if (common := agreed([one.get(at, (node, ()))[1] for one in each]))
+    }
+
+
+def _steps(plan: Plan, path: Path, mine: _BySteps) -> list[_Made]:
+    made = []
+    for at, (node, records) in mine.items():
+        if at > len(path.steps):
+            continue  # a store has these filters in itself
+        there = shown_at(plan, path, at)
+        usable = tuple(r for r in records if all(c in there for c in sql.columns_of(node, (r,))))
+        if usable:
+            match = sql.matching(node, usable)
+            name = plan.name_of(node)
+            made.append((at, GuardStep(sql.negated(match), match, name, name), len(usable)))
+    return made
+
+
+def _hard(plan: Plan, path: Path, first: Station, wanted: Wanted) -> list[_Made]:
+    """What the operator at the beginning of a path keeps back."""
+    node = first.node
+    index = next(i for i, n in enumerate(plan.nodes) if n is node)
+    dark = [*wanted.layout.places[index].dark, *wanted.shades[index]]
+    if not dark:
+        return []
+    whole = [_hidden(node, shade) for shade in dict.fromkeys(dark)]
+    match = Expr(
+        "(" + " OR ".join(e.sql for e in whole) + ")",
+        "boolean",
+        "(" + " OR ".join(str(e.duck) for e in whole) + ")",
+    )
+    name = plan.name_of(node)
+    return [(first.steps, GuardStep(sql.negated(match), match, name, name, False), len(whole))]
+
+
+def _hidden(node: Node, shade: Shade) -> Expr:
+    # A row that lacks a time is hidden whatever that is: up to which time goes by the operator's bound then.
+    tests = tuple((c, t) for c, t in shade.record.tests if sql.tested_columns(node, c) is not None)
+    match = sql.matching(node, (replace(shade.record, tests=tests),))
+    if not shade.alone or not isinstance(node, Join):
+        return match
+    others = [n for i, n in enumerate(node.time_names) if outer_inputs(node.how) != (i,)]
+    if is_existence(node.how) or not others or any(node.field(n) is None for n in others):
+        return match  # which rows are alone cannot be told from what comes out
+    return sql.both(match, sql.null_time(others))
+
+
+def _ignored(plan: Plan, path: Path, wanted: Wanted) -> list[_Made]:
+    name = path.consumer.removeprefix("out:")
+    records = wanted.ignored.get(name, ()) if path.consumer != name else ()
+    if not records:
+        return []
+    node = next(o.node for o in plan.outputs if o.name == name)
+    match = sql.matching(node, records)
+    guard = GuardStep(sql.negated(match), match, plan.name_of(node), path.consumer, False)
+    return [(len(path.steps), guard, len(records))]

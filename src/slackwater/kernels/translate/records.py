@@ -1,0 +1,223 @@
+"""Records of feedback as SQL: the condition that is true for the rows of an operator that match one, never null.
+
+The same condition in the words of both engines. A request holds names and codes of values alone: names are quoted, and
+values are written here, each by the type of its column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from slackwater.model.duck_sql import quote
+from slackwater.model.node import Node
+from slackwater.model.schema import Expr
+from slackwater.model.spark_sql import quoted
+from slackwater.model.time import TimeColumn
+from slackwater.semantics.feedback import order
+from slackwater.semantics.feedback.columns import parted, struct_fields
+from slackwater.semantics.patterns import Pattern, Patterns, Test, Value
+
+_MADE = ("window", "greatest", "least")
+"""Kinds of times that are no plain column: their ticks are compared."""
+
+
+def can_test(node: Node, record: Pattern) -> bool:
+    """Whether the rows of an operator have all that a record tests."""
+    return all(tested_columns(node, c) is not None for c in record.columns)
+
+
+def tested_columns(node: Node, column: str) -> tuple[str, ...] | None:
+    """The columns of an operator's rows that a test on ``column`` reads; None if they have none."""
+    time = _made_time(node, column)
+    if time is not None:
+        names = [p.name for p in time.parts] if time.parts else [time.name]
+        return tuple(names) if all(node.field(n) is not None for n in names) else None
+    name, _ = parted(node, column)
+    field = node.field(name)
+    if field is None or _typed(node, column) is None:
+        return None
+    return (name,)
+
+
+def columns_of(node: Node, records: Patterns) -> frozenset[str]:
+    """The columns that records on an operator's output read."""
+    return frozenset(c for r in records for t in r.columns for c in tested_columns(node, t) or ())
+
+
+def matching(node: Node, records: Patterns) -> Expr:
+    """The condition that is true for rows of an operator that match one of the records, which it can test."""
+    texts = [
+        " OR ".join(_record(node, r, duck) for r in records) or "FALSE" for duck in (False, True)
+    ]
+    return Expr(f"({texts[0]})", "boolean", f"({texts[1]})")
+
+
+def no_later(node: Node, limits: Sequence[tuple[str, int]]) -> Expr | None:
+    """The condition that no time of a row is above its limit; null counts as none. None if rows lack such a time."""
+    if any(tested_columns(node, name) is None for name, _ in limits):
+        return None
+    texts = []
+    for duck in (False, True):
+        parts = [f"coalesce({_ticks(node, n, duck)} <= {v}, TRUE)" for n, v in limits]
+        texts.append(" AND ".join(parts) or "TRUE")
+    return Expr(f"({texts[0]})", "boolean", f"({texts[1]})")
+
+
+def negated(expr: Expr) -> Expr:
+    """NOT, of a condition that is never null."""
+    return Expr(f"NOT {expr.sql}", "boolean", f"NOT {expr.duck}")
+
+
+def both(one: Expr, other: Expr) -> Expr:
+    """AND."""
+    return Expr(f"({one.sql} AND {other.sql})", "boolean", f"({one.duck} AND {other.duck})")
+
+
+def null_time(names: Sequence[str]) -> Expr:
+    """The condition that one of some columns is null."""
+    texts = [" OR ".join(f"{q(n)} IS NULL" for n in names) for q in (quoted, quote)]
+    return Expr(f"({texts[0]})", "boolean", f"({texts[1]})")
+
+
+# --- values ---------------------------------------------------------------------------------------------
+
+
+def _record(node: Node, record: Pattern, duck: bool) -> str:
+    return "(" + " AND ".join(_test(node, c, t, duck) for c, t in record.tests) + ")"
+
+
+def _test(node: Node, column: str, test: Test, duck: bool) -> str:
+    made = _made_time(node, column)
+    if made is not None:
+        text, type = _time(made, duck), "bigint"
+    else:
+        type = _typed(node, column) or ""
+        text = _value(node, column, type, duck)
+    parts = [p for low, high in test.spans if (p := _span(text, type, low, high, duck))]
+    every = any(s == (None, None) for s in test.spans)
+    if test.null:
+        return f"({' OR '.join([f'{text} IS NULL', *parts])})" if not every else "TRUE"
+    if every:
+        return f"({text} IS NOT NULL)"
+    return f"({text} IS NOT NULL AND ({' OR '.join(parts) or 'FALSE'}))"
+
+
+def _span(text: str, type: str, low: Value | None, high: Value | None, duck: bool) -> str:
+    """Values from ``low`` to below ``high``; empty if all are."""
+    known = order.limits(type)
+    ends = []
+    if low is not None and not (known is not None and isinstance(low, int) and low <= known[0]):
+        if isinstance(low, int) and known is not None and low > known[1]:
+            return "FALSE"
+        ends.append(f"{text} {_above(low, type, duck)}")
+    if high is not None and not (known is not None and isinstance(high, int) and high > known[1]):
+        if isinstance(high, int) and known is not None and high <= known[0]:
+            return "FALSE"
+        ends.append(f"{text} {_below(high, type, duck)}")
+    return f"({' AND '.join(ends)})" if ends else f"{text} IS NOT NULL"
+
+
+def _above(low: Value, type: str, duck: bool) -> str:
+    # The next value of a text has a zero character behind it, which no literal should hold.
+    if isinstance(low, str) and low.endswith("\0"):
+        return f"> {_literal(low[:-1], type, duck)}"
+    return f">= {_literal(low, type, duck)}"
+
+
+def _below(high: Value, type: str, duck: bool) -> str:
+    if isinstance(high, str) and high.endswith("\0"):
+        return f"<= {_literal(high[:-1], type, duck)}"
+    return f"< {_literal(high, type, duck)}"
+
+
+def _literal(code: Value, type: str, duck: bool) -> str:
+    if isinstance(code, str):
+        raw = code.encode("utf-8", "surrogatepass").hex()
+        return f"decode(from_hex('{raw}'))" if duck else f"decode(unhex('{raw}'), 'UTF-8')"
+    if type in order.FLOATS:
+        value = order.value_of(code, type)
+        shown = "NaN" if math.isnan(value) else repr(value).replace("inf", "Infinity")
+        return f"CAST('{shown}' AS {'DOUBLE' if type == 'double' else 'FLOAT'})"
+    if type.startswith("decimal"):
+        return f"CAST('{order.value_of(code, type):f}' AS {type})"
+    if code == -(1 << 63):
+        return f"({code + 1}{'' if duck else 'L'} - 1)"
+    return str(code) if duck else f"{code}L"
+
+
+def _value(node: Node, column: str, type: str, duck: bool) -> str:
+    """A column, or a field of a struct, in what its codes are compared with."""
+    name, part = parted(node, column)
+    field = part[1:]
+    if duck:
+        text = f"struct_extract({quote(name)}, '{_escaped(field)}')" if part else quote(name)
+    else:
+        text = f"{quoted(name)}.{quoted(field)}" if part else quoted(name)
+    if type == "boolean":
+        return f"CAST({text} AS INTEGER)" if duck else f"CAST({text} AS INT)"
+    if type == "date":
+        return f"({text} - DATE '1970-01-01')" if duck else f"unix_date({text})"
+    if type == "timestamp":
+        return f"epoch_us({text})" if duck else f"unix_micros({text})"
+    if type == "timestamp_ntz":
+        return f"epoch_us({text})" if duck else _local(text)
+    return text
+
+
+def _escaped(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _typed(node: Node, column: str) -> str | None:
+    """The type of what is tested; None if it cannot be."""
+    name, part = parted(node, column)
+    field = node.field(name)
+    if field is None:
+        return None
+    type = dict(struct_fields(field.type)).get(part[1:]) if part else field.type
+    return type if type is not None and order.is_testable(type) else None
+
+
+# --- times ----------------------------------------------------------------------------------------------
+
+
+def _made_time(node: Node, column: str) -> TimeColumn | None:
+    return next((t for t in node.times if t.name == column and t.kind in _MADE), None)
+
+
+def _ticks(node: Node, column: str, duck: bool) -> str:
+    time = next((t for t in node.times if t.name == column), None)
+    if time is not None:
+        return _time(time, duck)
+    return _value(node, column, _typed(node, column) or "", duck)
+
+
+def _time(time: TimeColumn, duck: bool) -> str:
+    """The ticks of a time."""
+    q = quote if duck else quoted
+    if time.parts:
+        whole = [_time(p, duck) for p in time.parts]
+        filled = [f"coalesce({', '.join([one, *whole])})" for one in whole]
+        return f"{time.kind}({', '.join(filled)})"
+    if time.kind == "window":
+        end = f"struct_extract({quote(time.name)}, 'end')" if duck else f"{q(time.name)}.`end`"
+        return f"({_instant(end, time.integer, time.local, duck)} - 1)"
+    return _instant(q(time.name), time.kind == "long", time.is_local, duck)
+
+
+def _instant(text: str, integer: bool, local: bool, duck: bool) -> str:
+    if integer:
+        return f"CAST({text} AS BIGINT)"
+    if duck:
+        return f"epoch_us({text})"
+    if local:
+        return _local(text)
+    return f"unix_micros({text})"
+
+
+def _local(text: str) -> str:
+    """Ticks of a local time in Spark: days and the part of the day, which no zone changes."""
+    seconds = f"(hour({text}) * 3600L + minute({text}) * 60L)"
+    part = f"CAST(extract(SECOND FROM {text}) * 1000000 AS BIGINT)"
+    return f"(unix_date(CAST({text} AS DATE)) * 86400000000L + {seconds} * 1000000L + {part})"

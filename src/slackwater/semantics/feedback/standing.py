@@ -1,0 +1,159 @@
+"""What stands: feedback that consumers have sent and not taken back, and how requests and time change it.
+
+Pure functions of what stood before, the requests that have come, and a point in time. A batch that is tried again takes
+what its intent says, and asks none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from slackwater.semantics.feedback.value import Feedback
+from slackwater.semantics.patterns import Pattern
+
+Kind = Literal["send", "renew", "retract"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a consumer asks of a running query: to take feedback in, to renew its lease, or to end it.
+
+    ``lease`` is in microseconds of the query's clock, or in ticks of its times if it has none; None is for ever. ``target`` is the
+    number of the request that is renewed or retracted.
+    """
+
+    kind: Kind
+    output: str = ""
+    name: str = ""
+    feedback: Feedback | None = None
+    lease: int | None = None
+    target: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts."""
+        if self.kind != "send":
+            return {"ask": self.kind, "target": self.target}
+        assert self.feedback is not None
+        return {
+            "ask": self.kind, "output": self.output, "name": self.name,
+            "feedback": self.feedback.to_json(), "lease": self.lease,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Request:
+        """The inverse of `to_json`; what is no request is a ``KeyError``, ``TypeError`` or ``ValueError``."""
+        kind = json["ask"]
+        if kind in ("renew", "retract"):
+            return cls(kind, target=int(json["target"]))
+        if kind != "send":
+            raise ValueError(f"it asks for {kind!r}, which is not known")
+        lease = json["lease"]
+        feedback = Feedback.from_json(json["feedback"])
+        names = str(json["output"]), str(json["name"])
+        return cls("send", *names, feedback, None if lease is None else int(lease))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Feedback that is in force.
+
+    ``id`` is the number of its request; what a start declares has none. ``batch`` is the first in which it acted, ``until``
+    is when its lease ends.
+    """
+
+    id: int
+    output: str
+    name: str
+    feedback: Feedback
+    batch: int
+    lease: int | None = None
+    until: int | None = None
+
+    @property
+    def declared(self) -> bool:
+        """Whether the query's start says so."""
+        return self.id == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts."""
+        return {
+            "id": self.id, "output": self.output, "name": self.name, "feedback": self.feedback.to_json(),
+            "batch": self.batch, "lease": self.lease, "until": self.until,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Standing:
+        """The inverse of `to_json`."""
+        return cls(**{**json, "feedback": Feedback.from_json(json["feedback"])})
+
+
+def taken(
+    standing: Sequence[Standing],
+    requests: Iterable[tuple[int, Request]],
+    *,
+    batch: int,
+    now: int | None,
+) -> tuple[Standing, ...]:
+    """What stands when requests, in the order of their numbers, have been taken in.
+
+    A name that is sent again replaces what stood under it. ``now`` is what leases are counted from; None if nobody knows
+    a time yet, and then they begin when it is known.
+    """
+    kept = list(standing)
+    for number, request in requests:
+        if request.kind == "retract":
+            kept = [s for s in kept if s.id != request.target or s.declared]
+        elif request.kind == "renew":
+            kept = [_leased(s, now) if s.id == request.target else s for s in kept]
+        else:
+            assert request.feedback is not None
+            name = request.name or f"feedback-{number}"
+            kept = [s for s in kept if s.declared or (s.output, s.name) != (request.output, name)]
+            fresh = Standing(number, request.output, name, request.feedback, batch, request.lease)
+            kept.append(_leased(fresh, now))
+    return tuple(kept)
+
+
+def _leased(standing: Standing, now: int | None) -> Standing:
+    if standing.lease is None or now is None:
+        return standing
+    return replace(standing, until=now + standing.lease)
+
+
+def leased(standing: Sequence[Standing], now: int | None) -> tuple[Standing, ...]:
+    """What stands at a time: without what had its lease; a lease that waited for a first time begins."""
+    if now is None:
+        return tuple(standing)
+    begun = [_leased(s, now) if s.until is None else s for s in standing]
+    return tuple(s for s in begun if s.until is None or now < s.until)
+
+
+def declared(
+    standing: Sequence[Standing], wanted: Iterable[tuple[str, Feedback]], batch: int
+) -> tuple[Standing, ...]:
+    """What stands when a start declares ``wanted``, by output: this and no other, besides what was sent."""
+    before = {(s.output, s.feedback): s for s in standing if s.declared}
+    counts: dict[str, int] = {}
+    own = []
+    for output, feedback in wanted:
+        counts[output] = counts.get(output, 0) + 1
+        fresh = Standing(0, output, f"declared-{counts[output]}", feedback, batch)
+        known = before.get((output, feedback))
+        own.append(fresh if known is None else replace(known, name=fresh.name))
+    return (*own, *(s for s in standing if not s.declared))
+
+
+def without(
+    standing: Iterable[Standing], over: Callable[[Standing, Pattern], bool]
+) -> tuple[Standing, ...]:
+    """What stands without the records that are over."""
+    kept = []
+    for s in standing:
+        records = tuple(r for r in s.feedback.records if not over(s, r))
+        if records == s.feedback.records:
+            kept.append(s)
+        elif records:
+            kept.append(replace(s, feedback=replace(s.feedback, records=records)))
+    return tuple(kept)

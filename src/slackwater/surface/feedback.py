@@ -1,0 +1,339 @@
+"""Feedback as users say it: which results they will ignore, and the handle of what they have sent.
+
+A running query's handle and `attach`, which needs neither Spark nor the query's process, send the same requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from slackwater.engine.driver.results import RESULTS, Result, Results, read_results
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.feedback_log import requests, send, state_of
+from slackwater.engine.store.files import unseal
+from slackwater.errors import AnalysisError, CheckpointError, ExecutionError
+from slackwater.kernels.translate.feedback import condition_of
+from slackwater.model.time import iso, parse_duration
+from slackwater.semantics.feedback import condition as conditions
+from slackwater.semantics.feedback.columns import Columns
+from slackwater.semantics.feedback.standing import Request
+from slackwater.semantics.feedback.text import parsed
+from slackwater.semantics.feedback.value import Feedback
+from slackwater.surface.options import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+FOREVER = "forever"
+
+Analyse = Callable[[Columns, Any], str]
+"""A condition as Spark's analyser writes it."""
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """Rows that a consumer gives up, by a condition over an output's columns; `ignore` and `only` make it."""
+
+    kind: Literal["ignore", "only"]
+    condition: Any
+
+
+def ignore(condition: str | Column) -> Ignored:
+    """Feedback that gives up the result rows for which a condition is true.
+
+    Parameters
+    ----------
+    condition
+        SQL text or a Column: any AND, OR, NOT of tests on single columns of the output.
+
+    Examples
+    --------
+    >>> ignore("wid < 100")
+    Ignored(kind='ignore', condition='wid < 100')
+    """
+    return Ignored("ignore", condition)
+
+
+def only(condition: str | Column) -> Ignored:
+    """Feedback that gives up the result rows for which a condition is false or null.
+
+    Examples
+    --------
+    >>> only("segment BETWEEN 40 AND 60")
+    Ignored(kind='only', condition='segment BETWEEN 40 AND 60')
+    """
+    return Ignored("only", condition)
+
+
+class SentFeedback:
+    """Feedback that was sent: ``id``, ``output``, ``name``, and the ``feedback`` itself, as records."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, id: int, output: str, name: str, feedback: Feedback
+    ) -> None:
+        self._checkpoint = checkpoint
+        self.id = id
+        self.output = output
+        self.name = name
+        self.feedback = feedback
+
+    def renew(self) -> None:
+        """Let its lease begin anew, with the next batch."""
+        send(self._checkpoint, Request("renew", target=self.id))
+
+    def retract(self) -> None:
+        """End it, with the next batch. What lacks rows stays dark until it is whole again."""
+        send(self._checkpoint, Request("retract", target=self.id))
+
+    def __repr__(self) -> str:
+        return f"<feedback {self.id} '{self.name}' on '{self.output}': {self.feedback}>"
+
+
+# ---- what was said ----
+def feedback_of(what: Any, result: Result, ansi: bool, analyse: Analyse | None) -> Feedback:
+    """Feedback as records on an output's columns."""
+    if isinstance(what, str):
+        if what.lstrip().startswith("~"):
+            return parsed(what, result.columns)
+        raise AnalysisError(
+            "BAD_FEEDBACK",
+            f"{what!r} does not say whether such rows are given up or kept",
+            hint="write sw.ignore(...) or sw.only(...), or records: ~[*, >= 50] or ~{speed >= 50}",
+        )
+    if not isinstance(what, Ignored):
+        raise AnalysisError(
+            "BAD_FEEDBACK",
+            f"{type(what).__name__} is no feedback",
+            hint='give sw.ignore("..."), sw.only("...") or a text such as "~{speed >= 50}"',
+        )
+    if isinstance(what.condition, str) and analyse is None:
+        made = condition_of(what.condition, result.columns, ansi=ansi, analysed=False)
+    elif analyse is None:
+        raise AnalysisError(
+            "BAD_FEEDBACK",
+            "a Column is analysed by Spark, and there is none here",
+            hint='write the condition as text: sw.ignore("speed >= 50")',
+        )
+    else:
+        made = condition_of(analyse(result.columns, what.condition), result.columns, ansi=ansi)
+    return conditions.ignore(made) if what.kind == "ignore" else conditions.only(made)
+
+
+def declared_feedback(
+    wanted: Mapping[str, Any] | None, results: Results, analyse: Analyse | None
+) -> tuple[tuple[str, Feedback], ...]:
+    """What a start declares, by output."""
+    declared = []
+    for output, items in (wanted or {}).items():
+        result = _result(results, output)
+        each = items if isinstance(items, Sequence) and not isinstance(items, str) else [items]
+        declared += [(output, feedback_of(i, result, results.ansi, analyse)) for i in each]
+    return tuple(declared)
+
+
+def _result(results: Results, output: str | None) -> Result:
+    names = ", ".join(results.outputs)
+    if output is None:
+        if len(results.outputs) == 1:
+            return next(iter(results.outputs.values()))
+        raise AnalysisError(
+            "NO_OUTPUT",
+            "the query has several outputs, and feedback is about one",
+            hint=f"say which, output=...; there are: {names}",
+        )
+    if output not in results.outputs:
+        raise AnalysisError(
+            "NO_OUTPUT",
+            f"no output is called {output!r}",
+            hint=f"its outputs are: {names}",
+            name=output,
+        )
+    return results.outputs[output]
+
+
+def _lease(lease: Any, results: Results) -> int | None:
+    """How long feedback stands, in microseconds, or in ticks of the streams' times."""
+    if lease == FOREVER:
+        return None
+    ticks = not results.clock and results.integer
+    if isinstance(lease, int) and not isinstance(lease, bool) and ticks:
+        if lease > 0:
+            return lease
+        raise AnalysisError(
+            "BAD_LEASE", f"lease={lease!r} is not positive", hint="give a number above 0"
+        )
+    if ticks:
+        raise AnalysisError(
+            "BAD_LEASE",
+            f"lease={lease!r}: this query has no clock, and its times are whole numbers",
+            hint='give the lease in their unit, as a number, or "forever"',
+        )
+    return int(parse_duration(lease, what="lease"))
+
+
+def _check_lease(feedback: Feedback, result: Result) -> None:
+    """Without a lease, each record must end by itself."""
+    for record in feedback.records:
+        if not any(_ends(c, t, result) for c, t in record.tests):
+            shown = Feedback((record,), feedback.columns)
+            times = sorted(result.passing)
+            way = f"test {' or '.join(times)} with an upper end, or " if times else ""
+            raise AnalysisError(
+                "NO_LEASE",
+                f"{shown} would stand for ever: no bound will pass it",
+                hint=f'{way}give lease="10 minutes", which renew() prolongs, or lease="forever". Punctuation that '
+                f"ends it is a pattern on {', '.join(record.columns)}",
+                record=shown,
+            )
+
+
+def _ends(column: str, test: Any, result: Result) -> bool:
+    closed = not test.null and all(high is not None for _, high in test.spans)
+    return column in result.passing and closed
+
+
+# ---- a query by its checkpoint ----
+class Attached:
+    """A query, by its checkpoint: feedback is sent to it from any process, without Spark and without its lock."""
+
+    def __init__(self, checkpoint: Checkpoint, analyse: Analyse | None = None):
+        self._checkpoint = checkpoint
+        self._analyse = analyse
+
+    def feedback(
+        self,
+        what: Ignored | str,
+        *,
+        output: str | None = None,
+        name: str | None = None,
+        lease: Any = None,
+    ) -> SentFeedback:
+        """Say which results will be ignored, from the next batch on. It is on disk when this returns.
+
+        Parameters
+        ----------
+        what
+            `ignore` or `only` of a condition, or records as text: ``"~{speed >= 50, wid < 9}"``.
+        output
+            The output that it is about; needed if the query has several.
+        name
+            Feedback of the same name on the same output is replaced.
+        lease
+            How long it stands unless it is renewed, such as ``"10 minutes"``, or ``"forever"``. It may be left out if progress
+            ends it: each record has a test on the time that is not open above.
+        """
+        results = self._results()
+        result = _result(results, output)
+        output = output or next(iter(results.outputs))
+        feedback = feedback_of(what, result, results.ansi, self._analyse)
+        if lease is None:
+            _check_lease(feedback, result)
+            ticks = None
+        else:
+            ticks = _lease(lease, results)
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise AnalysisError("BAD_FEEDBACK", f"name={name!r} is no name", hint="give a text")
+        last = manifests.last(self._checkpoint)
+        if last is not None and last.final:
+            raise ExecutionError(
+                "NOT_RUNNING",
+                "the query ran to the end of its streams: there are no more results",
+                hint="start a query on a new checkpointLocation",
+            )
+        number = send(self._checkpoint, Request("send", output, name or "", feedback, ticks))
+        return SentFeedback(
+            self._checkpoint, number, output, name or f"feedback-{number}", feedback
+        )
+
+    def feedbacks(self) -> list[dict[str, Any]]:
+        """What stands, oldest first, and what was sent and not taken in yet (``state`` is ``"sent"``)."""
+        results = self._results()
+        state = state_of(manifests.last(self._checkpoint))
+        standing = [
+            {
+                "id": s.id,
+                "output": s.output,
+                "name": s.name,
+                "records": str(s.feedback),
+                "state": "declared" if s.declared else "standing",
+                "sinceBatch": s.batch,
+                "until": iso(s.until) if s.until is not None and results.clock else s.until,
+            }
+            for s in state.standing
+        ]
+        waiting = [
+            {
+                "id": number,
+                "output": r.output,
+                "name": r.name or f"feedback-{number}",
+                "records": str(r.feedback),
+                "state": "sent",
+                "sinceBatch": None,
+                "until": None,
+            }
+            for number, r in requests(self._checkpoint, state.read).asked
+            if r.feedback is not None
+        ]
+        return [*standing, *waiting]
+
+    def sent(self, id: int) -> SentFeedback:
+        """The handle of feedback that stands, or was sent, by its id."""
+        state = state_of(manifests.last(self._checkpoint))
+        known = {s.id: (s.output, s.name, s.feedback) for s in state.standing if not s.declared}
+        for number, r in requests(self._checkpoint, state.read).asked:
+            if r.feedback is not None:
+                known[number] = (r.output, r.name or f"feedback-{number}", r.feedback)
+        if id not in known:
+            shown = ", ".join(map(str, sorted(known))) or "none"
+            raise AnalysisError(
+                "NO_FEEDBACK",
+                f"no feedback has the id {id}",
+                hint=f"what stands: {shown}. What a start declares ends when a start no longer does",
+                id=id,
+            )
+        return SentFeedback(self._checkpoint, id, *known[id])
+
+    def _results(self) -> Results:
+        checkpoint = self._checkpoint
+        path = checkpoint.description_file
+        if not checkpoint.storage.exists(path):
+            raise CheckpointError(
+                "NOT_A_CHECKPOINT",
+                f"'{checkpoint.location}' is no checkpoint of a query: it has no 'slackwater/query.json'",
+                hint="give the checkpointLocation of a query that has been started",
+                location=checkpoint.location,
+            )
+        stored = unseal(checkpoint.storage, path, what="query description", kind="query")
+        if RESULTS not in stored:
+            raise CheckpointError(
+                "OLD_CHECKPOINT",
+                "an older version started this query, and wrote nothing of its outputs' columns",
+                hint="restart the query once with this version",
+                location=checkpoint.location,
+            )
+        return read_results(stored[RESULTS])
+
+
+def attach(checkpointLocation: str) -> Attached:
+    """A query that runs elsewhere, by its checkpoint directory: to send it feedback, and to see what stands.
+
+    It needs no Spark, takes no lock and starts nothing. Who may write the checkpoint may send feedback.
+
+    Examples
+    --------
+    >>> view = attach("/data/ck").feedback(only("segment < 60"), lease="10 minutes")     # doctest: +SKIP
+    """
+    return Attached(Checkpoint(local_path(checkpointLocation, "checkpointLocation")))
+
+
+def shown(items: Iterable[Mapping[str, Any]]) -> str:
+    """What stands, one line each, for people."""
+    lines = [
+        f"{i['id']:>4}  {i['state']:<9} {i['output']}  {i['name']}  {i['records']}"
+        + (f"  until {i['until']}" if i["until"] is not None else "")
+        for i in items
+    ]
+    return "\n".join(lines) or "no feedback stands"

@@ -1,0 +1,114 @@
+"""A guard never changes progress: what is told of the streams, batch by batch, is the same with and without feedback."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.node import LateSetting, Source
+from slackwater.model.policy import (
+    BoundedDelay,
+    BoundedRows,
+    MaxDelay,
+    Ordered,
+    Policy,
+    Punctuated,
+    Quality,
+)
+from slackwater.model.schema import Field
+from slackwater.semantics.feedback.standing import Request
+from slackwater.testing.clock import ManualClock
+from slackwater.testing.local.run import scratch_folder
+from tests.engine.feedback.viewport import FIELDS, TS, Viewed, plan_of, said
+from tests.examples import examples
+
+WIDE = (*FIELDS, Field("at", "bigint"), Field("part", "string"), Field("upto", "bigint"))
+UNITS = TS.__class__("ts", "long", 1_000_000)
+POLICIES: list[Callable[[], Policy]] = [
+    Ordered, MaxDelay, lambda: BoundedDelay(delay=3), lambda: BoundedRows(rows=4),
+    lambda: Punctuated("upto"), lambda: Punctuated("upto", data=True),
+    lambda: Quality(error=0.2), lambda: Quality(coverage=0.9),
+]  # fmt: skip
+
+
+def stream(rng: random.Random) -> Source:
+    late: LateSetting
+    policy = rng.choice(POLICIES)()
+    rows = isinstance(policy, BoundedRows)
+    if not isinstance(policy, Quality) and rng.random() < 0.4:
+        policy = policy.futureGuard(3) if rng.random() < 0.5 else policy.idleAfter("5 seconds")  # fmt: skip
+    late = "admit" if isinstance(policy, Quality) else rng.choice(["admit", "drop"])
+    return Source(
+        WIDE, (UNITS,), "cars", policies=(policy,), late=late,
+        order=("at",) if rows or rng.random() < 0.2 else (),
+        partition="part" if rng.random() < 0.3 else None,
+    )  # fmt: skip
+
+
+def given_rows(rng: random.Random) -> list[pa.Table]:
+    made, at = [], 0
+    for n in range(rng.randint(3, 6)):
+        count = rng.randint(0, 9)
+        ts = [4 * n + rng.randint(-4, 4) + (20 if rng.random() < 0.05 else 0) for _ in range(count)]
+        columns: dict[str, Any] = {
+            "segment": sorted(rng.randint(0, 3) for _ in ts),
+            "ts": [None if rng.random() < 0.05 else t for t in ts],
+            "v": [rng.randint(0, 9) for _ in ts],
+            "at": [at + i for i in range(count)],
+            "part": [rng.choice("ab") for _ in ts],
+            "upto": [4 * n - 3 if rng.random() < 0.15 else None for _ in ts],
+        }
+        at += count
+        kinds = {"part": pa.string()}
+        made.append(
+            pa.table({c: pa.array(v, kinds.get(c, pa.int64())) for c, v in columns.items()})
+        )
+    return made
+
+
+def played(seed: int, feedback: bool) -> tuple[list[Any], list[Any], int]:
+    rng = random.Random(seed)
+    plan = plan_of(stream(rng), late=rng.random() < 0.5)
+    tables, splits = given_rows(rng), rng.random() < 0.6
+    clock = ManualClock(2_000_000)
+    clock.script({n: 4_000_000 * n for n in range(len(tables))})
+    with scratch_folder() as folder:
+        run = Viewed(folder, plan, splits=splits, clock=clock, group=2)
+        run.give(tables)
+        run.run.start()
+        if feedback:
+            text = rng.choice(["~{segment >= 0}", "~{segment < 2}", "~{segment <> 1} ~{wid < 2}"])
+            run.run.send(Request("send", "map", "x", said(text, plan)))
+        run.all()
+        run.run.stop()
+        late = run.rows("late") if len(plan.outputs) > 1 else []
+        streams = [m.progress["streams"] for m in run.manifests]
+        dropped = sum(
+            place["rowsDropped"]
+            for m in run.manifests
+            for name, place in m.progress.get("feedback", {"places": {}})["places"].items()
+            if name == "cars"
+        )
+    return streams, sorted(late, key=repr), dropped
+
+
+DROPPED: list[int] = []
+
+
+def test_progress_and_late_rows_are_the_same_with_and_without_feedback() -> None:
+    @examples(40)
+    @given(st.integers(0, 2**32 - 1))
+    def same(seed: int) -> None:
+        without, late, _ = played(seed, False)
+        streams, told, dropped = played(seed, True)
+        assert streams == without
+        assert told == late
+        DROPPED.append(dropped)
+
+    same()
+    assert sum(DROPPED) > 100, "the guards dropped hardly a row"

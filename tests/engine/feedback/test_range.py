@@ -1,0 +1,43 @@
+"""With feedback, the engine gives what it gives without, less some of the rows that were given up."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
+from slackwater.testing.local.run import scratch_folder
+from tests.engine.feedback.running import check, play
+from tests.examples import examples
+from tests.semantics.feedback.cases import FAMILIES
+
+SEEDS = st.integers(0, 2**32 - 1)
+CRASHES = [None, None, *POINTS, *FEEDBACK_POINTS]
+
+
+def one(family: str, seed: int, crash: str | None = None) -> None:
+    rng = random.Random(seed)
+    case = FAMILIES[family](rng)
+    splits = rng.choice([(True,), (False,), (True, False)])
+    share = rng.random() < 0.7
+    runs = []
+    for feedback in (False, True):
+        with scratch_folder() as folder:
+            runs.append(
+                play(case, folder, rng, feedback=feedback, splits=splits, share=share,
+                     crash=crash if feedback else None)
+            )  # fmt: skip
+    check(case, runs[1], runs[0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_results_are_in_range(family: str) -> None:
+    @examples(4)
+    @given(SEEDS, st.sampled_from(CRASHES))
+    def in_range(seed: int, crash: str | None) -> None:
+        one(family, seed, crash)
+
+    in_range()

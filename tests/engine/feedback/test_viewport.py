@@ -1,0 +1,301 @@
+"""A view that moves while the query runs: durable, exact on replay, and whole when it comes back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
+from slackwater.engine.store.feedback_log import state_of
+from slackwater.errors import CheckpointError
+from slackwater.semantics.feedback.standing import Request
+from slackwater.testing.clock import ManualClock
+from slackwater.testing.feedback import frozen, in_range
+from slackwater.testing.local.run import failing, scratch_folder
+from tests.engine.feedback.viewport import Viewed, plan_of, rows, said, view
+
+EARLY = {"lock.taken", "epoch.written", "query.written", "compact.before"}
+"""Points that a run comes to once, or long before the fourth time."""
+ELSEWHERE = {"publish.rename"}
+"""What only a sink of files comes to; tests/faults kills queries there."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with scratch_folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def reference() -> list[dict[str, Any]]:
+    with scratch_folder() as made:
+        run = Viewed(made)
+        run.give(rows())
+        run.run.start()
+        run.all()
+        run.run.stop()
+        return run.rows()
+
+
+MOVES = {2: (2, 5), 5: (4, 7), 7: (0, 9)}
+"""Before batch: the segments in view."""
+
+
+def move(run: Viewed) -> None:
+    low, high = MOVES[run.run.done]
+    run.run.send(view(run.plan, low, high))
+
+
+class Moving:
+    """Sends a view before the batch in which it is wanted; one who fails while sending sends again."""
+
+    def __init__(self) -> None:
+        self.sent: set[int] = set()
+
+    def through(self, run: Viewed) -> None:
+        run.run.start()
+        try:
+            while run.run.done < len(run.run.host.batches):
+                at = run.run.done
+                if at in MOVES and at not in self.sent:
+                    move(run)
+                    self.sent.add(at)
+                run.step()
+            run.step(final=True)
+        finally:
+            run.run.stop()
+
+
+def check(run: Viewed, reference: list[dict[str, Any]]) -> None:
+    plan = run.plan
+    all_said = [view(plan, *m).feedback for m in MOVES.values() if m != (0, 9)]
+    assert in_range(run.rows(), reference, [f for f in all_said if f is not None])
+    for batch, table in run.run.published["map"].items():
+        low, high = next((MOVES[b] for b in sorted(MOVES, reverse=True) if b <= batch), (0, 9))
+        assert all(low <= r["segment"] <= high for r in table.to_pylist()), batch
+    # In view from beginning to end: none is missing, none is twice.
+    steady = [r for r in reference if 4 <= r["segment"] <= 5]
+    got = [r for r in run.rows() if 4 <= r["segment"] <= 5]
+    assert sorted(map(repr, map(frozen, got))) == sorted(map(repr, map(frozen, steady)))
+    # What was out of view comes back, whole.
+    after = {r["wid"] for b, t in run.run.published["map"].items() if b >= 9 for r in t.to_pylist()}
+    assert any(r["segment"] == 0 for r in run.rows() if r["wid"] in after)
+
+
+@pytest.mark.parametrize("point", sorted({*POINTS, *FEEDBACK_POINTS} - ELSEWHERE))
+def test_a_moving_view_survives_a_crash_at_every_step(
+    point: str, folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    run, moving = Viewed(folder, splits=len(point) % 2 == 0), Moving()
+    run.give(rows())
+    hit = 1 if point in EARLY else 2 if point in FEEDBACK_POINTS else 4
+    with pytest.raises(failpoints.InjectedFailure), failing(f"{point}@{hit}"):
+        moving.through(run)
+    moving.through(run)
+    check(run, reference)
+
+
+def test_a_batch_that_is_tried_again_takes_no_later_request(folder: Path) -> None:
+    """The intent says what stands; a request that comes between the two tries waits."""
+    run = Viewed(folder)
+    run.give(rows(batches=4))
+    run.run.start()
+    run.step()
+    run.run.send(view(run.plan, 2, 5))
+    with pytest.raises(failpoints.InjectedFailure), failing("job.after"):
+        run.step()
+    run.run.stop()
+    run.run.send(view(run.plan, 6, 7))
+    run.run.start()
+    done = run.step()
+    assert [s.id for s in state_of(done).standing] == [1]
+    done = run.step()
+    assert [s.id for s in state_of(done).standing] == [2]
+    run.run.stop()
+
+
+def test_a_repeated_batch_with_other_guards_is_refused(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=3))
+    run.run.start()
+    run.step()
+    run.run.send(view(run.plan, 2, 5))
+    with pytest.raises(failpoints.InjectedFailure), failing("job.after"):
+        run.step()
+    intent = manifests.read_intent(run.run.checkpoint, 1)
+    assert intent is not None and intent.feedback["guards"][1]
+    intent.feedback["guards"][1] = "another"
+    manifests.write_intent(run.run.checkpoint, intent)
+    run.run.stop()
+    run.run.start()
+    with pytest.raises(CheckpointError, match="other guards"):
+        run.step()
+    run.run.stop()
+
+
+def test_requests_are_taken_once_and_their_numbers_are_not_given_again(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=2))
+    run.run.start()
+    assert [run.run.send(view(run.plan, 1, 2)) for _ in range(3)] == [1, 2, 3]
+    done = run.step()
+    assert state_of(done).read == 3 and [s.id for s in state_of(done).standing] == [3]
+    for name in os.listdir(run.run.checkpoint.control):
+        os.unlink(run.run.checkpoint.control / name)
+    assert run.run.send(view(run.plan, 1, 3)) == 4
+    assert [s.id for s in state_of(run.step()).standing] == [4]
+    run.run.stop()
+
+
+def test_files_that_are_no_requests_are_set_aside_and_reported(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=3))
+    run.run.start()
+    run.step()
+    control = Path(str(run.run.checkpoint.control))
+    number = run.run.send(view(run.plan, 2, 5))
+    path = control / f"feedback-{number:06d}.json"
+    path.write_bytes(path.read_bytes().replace(b"segment", b"segmenT"))
+    (control / "feedback-000002.json").write_bytes(b"")
+    (control / "notes.txt").write_text("of somebody else")
+    run.run.send(view(run.plan, 4, 5))
+    other = said("~{n < 3}", run.plan)
+    run.run.send(Request("send", "nowhere", "x", other))
+    done = run.step()
+    shown = done.progress["feedback"]
+    assert [r["file"] for r in shown["refused"]] == [
+        "feedback-000001.json", "feedback-000002.json", "feedback-000004.json",
+    ]  # fmt: skip
+    assert (
+        "checksum" in shown["refused"][0]["reason"] and "nowhere" in shown["refused"][2]["reason"]
+    )
+    assert [s["id"] for s in shown["standing"]] == [3]
+    names = sorted(p.name for p in control.iterdir())
+    assert "damaged-feedback-000001.json" in names and "notes.txt" in names
+    assert "feedback-000001.json" not in names
+    run.step()
+    run.run.stop()
+
+
+def test_a_lease_ends_by_the_clock_and_is_renewed(folder: Path) -> None:
+    clock = ManualClock(1_000_000)
+    run = Viewed(folder, clock=clock)
+    run.give(rows(batches=6))
+    run.run.start()
+    sent = run.run.send(view(run.plan, 2, 5, lease=10))
+    assert [s.until for s in state_of(run.step()).standing] == [1_000_010]
+    clock.advance(9)
+    run.run.send(Request("renew", target=sent))
+    assert [s.until for s in state_of(run.step()).standing] == [1_000_019]
+    clock.advance(9)
+    assert state_of(run.step()).standing
+    clock.advance(1)
+    done = run.step()
+    assert not state_of(done).standing and state_of(done).shades
+    run.run.stop()
+
+
+def test_without_a_clock_a_lease_goes_by_the_newest_time(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=8))
+    run.run.start()
+    run.run.send(view(run.plan, 2, 5, lease=9))
+    standing = [bool(state_of(run.step()).standing) for _ in range(8)]
+    # The first batch knows no time: the lease begins with the second. Batches are four ticks apart.
+    assert standing == [True, True, True, True, False, False, False, False]
+    run.run.stop()
+
+
+def test_a_record_ends_when_the_bound_of_its_output_passes_it(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=8))
+    run.run.start()
+    old = said("~{wid < 3}", run.plan)
+    run.run.send(Request("send", "map", "old", old))
+    standing = [bool(state_of(run.step()).standing) for _ in range(8)]
+    assert standing[0] and not standing[-1] and standing == sorted(standing, reverse=True)
+    assert {r["wid"] for r in run.rows()} and min(r["wid"] for r in run.rows()) == 3
+    run.run.stop()
+
+
+def test_what_a_start_declares_stands_until_one_no_longer_does(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=6))
+    only = view(run.plan, 2, 5).feedback
+    assert only is not None
+    run.run.feedback = {"map": [only]}
+    for _ in range(2):
+        run.run.start()
+        done = run.step()
+        assert [(s.id, s.batch) for s in state_of(done).standing] == [(0, 0)]
+        run.run.stop()
+    run.run.feedback = {}
+    run.run.start()
+    done = run.step()
+    assert not state_of(done).standing and state_of(done).shades
+    run.run.stop()
+
+
+def test_a_batch_that_brings_only_feedback_runs(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=2))
+    run.run.start()
+    run.step()
+    run.step()
+    assert run.step().batch == 1  # nothing new: no batch
+    run.run.send(view(run.plan, 2, 5))
+    assert run.step().batch == 3
+    assert run.step().batch == 3
+    run.run.stop()
+
+
+def test_a_window_that_appears_is_whole(folder: Path, reference: list[dict[str, Any]]) -> None:
+    """After a view was given up, windows that lack rows stay dark; the first that comes is as it would have been."""
+    run = Viewed(folder)
+    run.give(rows())
+    run.run.start()
+    run.all({2: lambda r: r.run.send(view(r.plan, 4, 5)), 5: lambda r: r.run.send(
+        Request("retract", target=1))})  # fmt: skip
+    run.run.stop()
+    whole = {frozen(r) for r in reference}
+    got = [r for r in run.rows() if not 4 <= r["segment"] <= 5]
+    assert all(frozen(r) in whole for r in got)
+    dark = state_of(run.manifests[5]).shades
+    assert dark and not state_of(run.manifests[-1]).shades
+    back = [r for b, t in run.run.published["map"].items() if b > 5 for r in t.to_pylist()]
+    assert any(not 4 <= r["segment"] <= 5 for r in back)
+
+
+def test_manifests_and_intents_without_feedback_have_no_word_of_it(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=1))
+    run.run.start()
+    done = run.step()
+    assert "feedback" not in done.to_json() and "feedback" not in done.progress
+    intent = manifests.read_intent(run.run.checkpoint, 0)
+    assert intent is not None and "feedback" not in intent.decisions()
+    run.run.stop()
+
+
+def test_row_groups_inside_a_record_are_not_opened(folder: Path) -> None:
+    """Rows are sorted by segment within a file, so that most groups of four rows lie outside of the view."""
+    run = Viewed(folder, plan_of(), splits=True)
+    # None is late, or its group would have to be read.
+    given = [t.filter(pc.greater_equal(t["ts"], 4 * n - 2)) for n, t in enumerate(rows())]
+    run.give(given)
+    run.run.start()
+    run.run.send(view(run.plan, 4, 4))
+    run.all(end=False)
+    run.run.stop()
+    unread = [m.progress["feedback"]["notRead"]["rows"] for m in run.manifests]
+    assert sum(unread) > sum(t.num_rows for t in given) / 3
+    assert sum(m.progress["streams"]["cars"]["numInputRows"] for m in run.manifests) == sum(
+        t.num_rows for t in given
+    )

@@ -1,0 +1,209 @@
+"""Feedback from another process: what is sent, what is refused and how, and the command line. None of it needs Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import slackwater as sw
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.feedback_log import state_of
+from slackwater.errors import AnalysisError, CheckpointError, ExecutionError, SlackwaterError
+from slackwater.surface.cli.app import app
+from slackwater.testing.clock import ManualClock
+from slackwater.testing.local.run import scratch_folder
+from tests.engine.feedback.viewport import Viewed, plan_of, rows
+
+
+@pytest.fixture
+def run() -> Iterator[Viewed]:
+    with scratch_folder() as folder:
+        made = Viewed(folder, clock=ManualClock(1_000_000))
+        made.give(rows(batches=4))
+        made.run.start()
+        made.step()
+        yield made
+        made.run.stop()
+
+
+def place(run: Viewed) -> str:
+    return str(run.run.checkpoint.location)
+
+
+@pytest.mark.spec("FC-F12")
+def test_feedback_acts_on_the_next_batch_and_its_handle_ends_it(run: Viewed) -> None:
+    query = sw.attach(place(run))
+    sent = query.feedback(sw.only("segment BETWEEN 4 AND 6"), name="view", lease="10 minutes")
+    assert (sent.id, sent.output, sent.name) == (1, "map", "view")
+    assert [(f["id"], f["state"]) for f in query.feedbacks()] == [(1, "sent")]
+    run.step()
+    (standing,) = query.feedbacks()
+    assert standing["state"] == "standing" and standing["sinceBatch"] == 1
+    assert standing["records"] == "~{segment < 4 OR >= 7 OR IS NULL}"
+    assert standing["until"] == "1970-01-01T00:10:01.000000Z"
+    sent.renew()
+    query.feedback("~{segment < 5, wid < 9}", name="other")
+    done = run.step()
+    assert [s.name for s in state_of(done).standing] == ["view", "other"]
+    sent.retract()
+    query.sent(3).retract()
+    assert state_of(run.step()).standing == ()
+    assert query.feedbacks() == []
+
+
+def test_the_same_name_again_replaces_it(run: Viewed) -> None:
+    query = sw.attach(place(run))
+    for low in (1, 2, 3):
+        query.feedback(sw.ignore(f"segment < {low}"), name="view", lease="forever")
+    query.feedback("~[< 2, *, *, *, *]", lease="forever")
+    assert [(s.id, s.name) for s in state_of(run.step()).standing] == [
+        (3, "view"),
+        (4, "feedback-4"),
+    ]
+
+
+def test_text_conditions_mean_what_the_records_say(run: Viewed) -> None:
+    query = sw.attach(place(run))
+    same = [
+        query.feedback(what, lease="forever").feedback
+        for what in (
+            sw.ignore("segment >= 3 AND NOT (n <> 2)"), "~{segment >= 3, n = 2}", "~[>= 3, *, *, = 2, *]"
+        )
+    ]  # fmt: skip
+    assert same[0] == same[1]
+    with pytest.raises(AnalysisError, match="which has no single value"):
+        query.feedback("~[*, *, = 2, *, *]", lease="forever")
+    assert same[2].records == same[0].records
+
+
+BAD: list[tuple[Any, dict[str, Any], str, str]] = [
+    (sw.ignore("speed > 3"), {}, "COLUMN_NOT_FOUND", "segment, wid"),
+    (sw.ignore("segment < 3"), {"output": "plan"}, "NO_OUTPUT", "its outputs are: map"),
+    (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
+    (sw.ignore("segment < n"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
+    (sw.ignore("segment < 2 OR abs(n) = 1"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it"),
+    (sw.ignore("1 = 1"), {"lease": "forever"}, "BAD_FEEDBACK", "test at least one column"),
+    (sw.ignore("segment < 2 AND segment > 5"), {"lease": "forever"}, "BAD_FEEDBACK", "no value passes"),
+    (sw.ignore(" OR ".join(f"(segment = {i} AND n = {i % 7} AND wid < {i})" for i in range(90))),
+     {}, "TOO_MANY_RECORDS", "fewer ORs"),
+    (sw.ignore("segment < 2"), {}, "NO_LEASE", 'lease="10 minutes"'),
+    (sw.ignore("wid > 2"), {}, "NO_LEASE", "with an upper end"),
+    (sw.ignore("segment < 2"), {"lease": "0 seconds"}, "BAD_DURATION", ""),
+    (sw.ignore("segment < 2"), {"lease": "-1 minute"}, "BAD_DURATION", ""),
+    (sw.ignore("segment < 2"), {"lease": 10}, "BAD_DURATION", ""),
+    (sw.ignore("segment < 2"), {"lease": "forever", "name": " "}, "BAD_FEEDBACK", "give a text"),
+    ("segment < 2", {"lease": "forever"}, "BAD_FEEDBACK", "sw.ignore(...) or sw.only(...)"),
+    (3, {}, "BAD_FEEDBACK", "sw.ignore"),
+    ("~{}", {"lease": "forever"}, "BAD_FEEDBACK", "columns are"),
+    ("~[*, *, *, *, *]", {"lease": "forever"}, "BAD_FEEDBACK", "test at least one column"),
+    ("~{segment ?? 3}", {"lease": "forever"}, "BAD_FEEDBACK", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "others", "condition", "hint"), BAD)
+def test_bad_feedback_is_refused_with_a_way_out(
+    run: Viewed, what: Any, others: dict[str, Any], condition: str, hint: str
+) -> None:
+    with pytest.raises(SlackwaterError) as caught:
+        sw.attach(place(run)).feedback(what, **others)
+    assert caught.value.condition == condition
+    assert caught.value.hint and hint in caught.value.hint
+    assert sw.attach(place(run)).feedbacks() == [], "nothing was sent"
+
+
+def test_a_text_is_shown_with_a_caret_at_the_fault(run: Viewed) -> None:
+    with pytest.raises(AnalysisError) as caught:
+        sw.attach(place(run)).feedback("~{segment >= 'x'}")
+    assert caught.value.message.splitlines()[1:] == ["  ~{segment >= 'x'}", "               ^"]
+
+
+def test_leases_of_a_query_without_a_clock_are_in_the_unit_of_its_times() -> None:
+    with scratch_folder() as folder:
+        made = Viewed(folder)
+        made.give(rows(batches=2))
+        made.run.start()
+        query = sw.attach(place(made))
+        with pytest.raises(AnalysisError, match="no clock"):
+            query.feedback("~{segment < 2}", lease="10 minutes")
+        with pytest.raises(AnalysisError, match="not positive"):
+            query.feedback("~{segment < 2}", lease=0)
+        assert query.feedback("~{segment < 2}", lease=7).id == 1
+        made.all()
+        with pytest.raises(ExecutionError, match="no more results"):
+            query.feedback("~{segment < 2}", lease=7)
+        made.run.stop()
+
+
+def test_what_is_no_query_or_an_older_one_says_so(run: Viewed, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        sw.attach(str(tmp_path)).feedbacks()
+    assert caught.value.condition == "NOT_A_CHECKPOINT"
+    checkpoint: Checkpoint = run.run.checkpoint
+    stored = checkpoint.open_query({})
+    del stored["results"]
+    checkpoint.update_query(stored)
+    with pytest.raises(CheckpointError, match="older version") as caught:
+        sw.attach(place(run)).feedback("~{wid < 3}")
+    assert "restart the query once" in caught.value.hint
+
+
+def test_all_who_send_at_once_get_numbers_of_their_own(run: Viewed) -> None:
+    def one(n: int) -> int:
+        return sw.attach(place(run)).feedback(f"~{{segment = {n}}}", lease="forever").id
+
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(one, range(24)))
+    assert sorted(numbers) == list(range(1, 25))
+    assert len(state_of(run.step()).standing) == 24
+
+
+def test_another_process_needs_no_spark_and_takes_no_lock(run: Viewed) -> None:
+    code = (
+        "import sys, slackwater as sw\n"
+        f"sw.attach({place(run)!r}).feedback(sw.only('segment < 3'), lease='1 minute')\n"
+        "assert 'pyspark' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert len(state_of(run.step()).standing) == 1
+
+
+def test_the_command_line_sends_lists_and_retracts(run: Viewed) -> None:
+    def said(*arguments: str) -> str:
+        done = CliRunner().invoke(app, ["feedback", place(run), *arguments], catch_exceptions=False)
+        assert done.exit_code == 0
+        return done.stdout.strip()
+
+    assert said("~{segment < 3}", "--lease", "10m", "--name", "low") == "1"
+    assert json.loads(said("--only", "segment < 8", "--lease", "forever", "--json"))["id"] == 2
+    run.step()
+    assert "low  ~{segment < 3}  until 1970-01-01T00:10:01.000000Z" in said("--list")
+    assert said("--renew", "1") == "1 renewed"
+    assert said("--retract", "2") == "2 retracted"
+    run.step()
+    assert [f["id"] for f in json.loads(said("--list", "--json"))] == [1]
+    for arguments in ([], ["--list", "--retract", "1"], ["--retract", "9"]):
+        with pytest.raises(AnalysisError):
+            CliRunner().invoke(app, ["feedback", place(run), *arguments], catch_exceptions=False)
+
+
+def test_an_output_that_is_gone_takes_its_feedback_with_it() -> None:
+    with scratch_folder() as folder:
+        made = Viewed(folder, plan_of(late=True))
+        made.give(rows(batches=4))
+        made.run.start()
+        sw.attach(place(made)).feedback("~{segment < 3}", output="late", lease="forever")
+        assert len(state_of(made.step()).standing) == 1
+        made.run.stop()
+        fewer = plan_of()
+        made.run.plan = fewer
+        made.run.start()
+        assert state_of(made.step()).standing == ()
+        made.run.stop()
