@@ -7,6 +7,7 @@ streams end, what the user asked for. A batch that is tried again takes what its
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.engine.lowlevel.inputs import SplitInput, source_files
@@ -33,10 +34,17 @@ from slackwater.errors import CheckpointError
 if TYPE_CHECKING:
     from slackwater.engine.driver.host import Host
     from slackwater.engine.driver.loop import Query
+    from slackwater.engine.driver.relations import Relations
 
 
 def intended(
-    query: Query, checkpoint: Checkpoint, batch_id: int, base: Manifest | None, *, final: bool
+    query: Query,
+    checkpoint: Checkpoint,
+    relations: Relations,
+    batch_id: int,
+    base: Manifest | None,
+    *,
+    final: bool,
 ) -> tuple[Intent, bool, dict[int, list[str]]]:
     """The intent of a batch on ``base``, whether it has raw rows, and the new files of each split input.
 
@@ -74,12 +82,13 @@ def intended(
         if final or s.name in scripted
         or (s.end_of_stream and s.input in quiet and base is not None)
     }  # fmt: skip
+    now = query.clock.now(ordinal)
     intent = Intent(
         batch_id,
         checkpoint.epoch,
         -1 if base is None else base.batch,
         ordinal,
-        query.clock.now(ordinal),
+        now,
         query.groups,
         final,
         flushes,
@@ -92,8 +101,12 @@ def intended(
         log_digest.to_json(logs),
     )
     earlier = manifests.read_intent(checkpoint, batch_id)
-    if earlier is not None:
+    if earlier is None:
+        intent = replace(intent, relations=relations.taken(base, now))
+    else:
         intent = _repeat(checkpoint, earlier, intent)
+        taken = relations.repeated(earlier.relations, base, intent.now)
+        intent = replace(intent, relations=taken)
     if base is not None and base.final and (is_new or any(files.values())):
         raise CheckpointError(
             "STREAM_HAS_ENDED",
@@ -131,9 +144,16 @@ def check_done(host: Host, checkpoint: Checkpoint, done: Manifest) -> None:
 
 
 def worth_running(
-    query: Query, checkpoint: Checkpoint, intent: Intent, base: Manifest | None, batch: Batch
+    query: Query,
+    checkpoint: Checkpoint,
+    relations: Relations,
+    intent: Intent,
+    base: Manifest | None,
+    batch: Batch,
 ) -> bool:
-    """Whether anything can change: new input, a request, or bounds that follow the clock."""
+    """Whether anything can change: new input, a request, a version with partners for rows that wait, or bounds that follow
+    the clock.
+    """
     location = checkpoint.location
     if intent.batch in manifests.intended(checkpoint):
         return True  # it was worth it once, and an intent that Spark commits must have a manifest
@@ -145,6 +165,8 @@ def worth_running(
     if _keeps_rows(query):
         return True
     if intent.final or batch.flush or owes(query.plan, batch.ledgers):
+        return True
+    if relations.wakes(intent.relations, base):
         return True
     return new_progress(batch, []).bounds != batch.bounds
 

@@ -111,8 +111,8 @@ def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
                 delivery.send(done, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
         delivery.finish()
         messages = list(delivery.messages)
-        if delivery.files:
-            report = TaskReport.of_files(delivery.files)
+        if delivery.files or delivery.relations:
+            report = TaskReport.of_files(delivery.files, delivery.relations)
             messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
         yield from to_batches(messages)
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.relation_tables import relation_tables
+from slackwater.engine.paths.reports import RelationReads
 from slackwater.engine.paths.steps import carrying, relation
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.plan.steps import Step
@@ -132,10 +134,12 @@ class QualityRows:
         rows, steps, kept = chunk.along(reader.path)
         rows = rows if kept.all() else rows.filter(pa.array(kept))
         base = relation(steps, f"SELECT * FROM {ROWS}")
-        return dict(self._moments(rows, base, reader.values, f"hash({', '.join(reader.keys)})"))
+        tables = relation_tables(self.batch, reader.path.lookups, RelationReads())
+        key = f"hash({', '.join(reader.keys)})"
+        return dict(self._moments({ROWS: rows, **tables}, base, reader.values, key))
 
     def _moments(
-        self, rows: pa.Table, base: str, values: Sequence[str], key: str
+        self, tables: Mapping[str, pa.Table], base: str, values: Sequence[str], key: str
     ) -> list[tuple[int, tuple[Moments, ...]]]:
         """Moments of the rows and of each column of values by group, for those with the least hash."""
         items = ["count(*)"]
@@ -146,7 +150,7 @@ class QualityRows:
         named = ", ".join(f"{sql} AS {ours(f'_c{i}')}" for i, sql in enumerate(items))
         sql = f"SELECT {key} AS {_HASH}, {named} FROM {sub_query(base)} GROUP BY 1 ORDER BY 1"
         sql = f"{sql} LIMIT {MAX_GROUPS}"
-        sums = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
+        sums = sql_to_arrow(connect(self.batch.settings.memory), sql, tables)
         out = []
         for row in sums.to_pylist():
             numbers = [row[ours(f"_c{i}")] or 0 for i in range(len(items))]
@@ -168,7 +172,8 @@ def feed(batch: Batch, reader: Reader, chunk: UsableRows) -> Feed:
     items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
     sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
     rows = rows if kept.all() else rows.filter(pa.array(kept))
-    passing = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
+    tables = relation_tables(batch, reader.path.lookups, RelationReads())
+    passing = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows, **tables})
     at = passing[PLACE].to_numpy()
     passed[at] = True
     for i, column in enumerate(values):

@@ -7,6 +7,7 @@ source and for results of an operator.
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 from slackwater.engine.paths.batch import Batch, Staging
 from slackwater.engine.paths.partition_dirs import partition_tables
 from slackwater.engine.paths.registry import admitted
-from slackwater.engine.paths.steps import relation, renamed
+from slackwater.engine.paths.relation_tables import relation_tables
+from slackwater.engine.paths.reports import RelationReads
+from slackwater.engine.paths.steps import Queried, relation, renamed
 from slackwater.engine.paths.wire import Message, pack, routes
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.store import failpoints
@@ -43,6 +46,7 @@ class Delivery:
         self.task = task
         self.messages: list[Message] = []
         self.files: dict[str, list[OutputFile]] = {}
+        self.relations = RelationReads()
         self._pending: dict[str, list[pa.Table]] = {}
         self._pending_bytes = 0
 
@@ -60,7 +64,7 @@ class Delivery:
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
-        self._route(path, admitted(operator, path, table, self._queried))
+        self._route(path, admitted(operator, path, table, self._queried(path)))
 
     def send_partials(self, path: Path, partials: pa.Table) -> None:
         """Send an aggregate's partials, already cut by bucket, to their groups."""
@@ -87,7 +91,7 @@ class Delivery:
         rows = renamed(path.steps, table)
         if rows is None:
             sql = relation(path.steps, f"SELECT * FROM {ROWS}")
-            rows = self._queried(sql, table)
+            rows = self._queried(path)(sql, table)
         self.keep_output(name, rows)
 
     def keep_output(self, name: str, table: pa.Table) -> None:
@@ -136,5 +140,10 @@ class Delivery:
     def _output_fields(self, name: str) -> tuple[Field, ...]:
         return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)
 
-    def _queried(self, sql: str, table: pa.Table) -> pa.Table:
-        return sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: table})
+    def _queried(self, path: Path) -> Queried:
+        tables = relation_tables(self.batch, path.lookups, self.relations)
+        return partial(_queried, self.batch.settings.memory, tables)
+
+
+def _queried(memory: str, tables: dict[str, pa.Table], sql: str, rows: pa.Table) -> pa.Table:
+    return sql_to_arrow(connect(memory), sql, {ROWS: rows, **tables})

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slackwater.engine.plan.operators.registry import stateful
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import LookupStep, Step
 from slackwater.kernels.rows.waiting import Places
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.meaning import Meaning
@@ -47,6 +47,11 @@ class Path:
     def blocked_by(self) -> Expr | None:
         """The first expression that the column engine cannot evaluate, or None."""
         return next((e for s in self.steps for e in s.expressions if e.duck is None), None)
+
+    @property
+    def lookups(self) -> tuple[LookupStep, ...]:
+        """The steps that hold rows against a relation."""
+        return tuple(s for s in self.steps if isinstance(s, LookupStep))
 
     @property
     def has_filter(self) -> bool:

@@ -142,6 +142,8 @@ def _in_jvm(plan: Plan, index: int, otherwise: Reading) -> Reading:
     path = _reducible(plan, index)
     if path is None or not isinstance(otherwise, Rows | RowsWithSteps):
         return otherwise
+    if path.lookups:
+        return otherwise  # tables of relations are with the tasks
     operator = plan.operator(path.consumer)
     assert operator is not None
     time = next(t for t in operator.node.children[0].times if t.name == operator.on)
@@ -166,6 +168,8 @@ def _reducible(plan: Plan, index: int) -> Path | None:
     settings = resolve_source(source)
     if any(s.kind in ("punctuated", "quality") or s.future == "side" for s in settings):
         return None
+    if any(s.how == "left" and s.where is not None for s in path.lookups):
+        return None  # whether a row is alone is known when all its pairs are
     operator = plan.operator(path.consumer)
     if operator is None or not operator.is_aggregate:
         return None

@@ -50,6 +50,11 @@ MOVE_POINTS = {
 }
 """Steps of a start whose source directory moved."""
 
+RELATION_POINTS = {
+    "relation.listed": "the list of a relation's version is on disk, no intent names it yet",
+}
+"""Steps of a query that reads a relation."""
+
 DISK_POINTS = {
     "disk.checkpoint": "the driver is about to write a file of the checkpoint",
     "disk.run": "a group task is about to write a state run",
@@ -59,7 +64,7 @@ DISK_POINTS = {
 }
 """Writes that find the disk full if the setting says ``full``."""
 
-_ALL = {**POINTS, **MOVE_POINTS, **DISK_POINTS}
+_ALL = {**POINTS, **MOVE_POINTS, **RELATION_POINTS, **DISK_POINTS}
 
 
 class InjectedFailure(RuntimeError):

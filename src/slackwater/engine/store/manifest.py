@@ -72,6 +72,24 @@ class OutputFile:
     crc: int | None = None
 
 
+@dataclass(frozen=True)
+class Taken:
+    """The version of a relation that a batch takes: since when it is in force, and when the relation was last looked at.
+
+    Both are times of the batch's clock, None without one. ``asked`` is the newest request for a look that was met. ``problem``
+    says why what was seen then is not used. ``changed`` counts the files that the version before had not. ``replaced``: the
+    first try of the batch had taken another version, which is gone.
+    """
+
+    version: str
+    since: int | None = None
+    looked: int | None = None
+    asked: int = 0
+    problem: str | None = None
+    changed: int = 0
+    replaced: bool = False
+
+
 @dataclass
 class Manifest:
     """State of the query after ``batch``; see the module's text.
@@ -103,6 +121,7 @@ class Manifest:
     inputs: str = ""
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
+    relations: dict[str, Taken] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -110,7 +129,7 @@ class Manifest:
         document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
         document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
         document["format"] = FORMAT
-        return document
+        return _without_relations(document)
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Manifest:
@@ -139,7 +158,19 @@ class Manifest:
         document["outputs"] = {
             name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()
         }
+        document["relations"] = _taken(document)
         return cls(**document)
+
+
+def _without_relations(document: dict[str, Any]) -> dict[str, Any]:
+    """Queries without a relation say nothing of them, as they did before there were any."""
+    if not document["relations"]:
+        del document["relations"]
+    return document
+
+
+def _taken(document: dict[str, Any]) -> dict[str, Taken]:
+    return {name: Taken(**one) for name, one in document.get("relations", {}).items()}
 
 
 @dataclass(frozen=True)
@@ -164,10 +195,11 @@ class Intent:
     inputs: str = ""
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
+    relations: dict[str, Taken] = field(default_factory=dict)
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
-        document: dict[str, Any] = plain(self)
+        document = _without_relations(plain(self))
         for name in ("epoch", "groups"):
             document.pop(name)
         return document
@@ -177,7 +209,7 @@ def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    data = seal({"format": FORMAT, **plain(intent)}, kind="intent")
+    data = seal({"format": FORMAT, **_without_relations(plain(intent))}, kind="intent")
     checkpoint.storage.write(path, data)
 
 
@@ -190,6 +222,7 @@ def _intent(document: dict[str, Any]) -> Intent:
     document.pop("format")
     document["ended"] = tuple(document["ended"])
     document["backlog"] = tuple(document["backlog"])
+    document["relations"] = _taken(document)
     return Intent(**document)
 
 

@@ -20,6 +20,7 @@ from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, passed
 from slackwater.engine.driver.recovery import recovered
+from slackwater.engine.driver.relations import RelationUse
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
@@ -71,6 +72,8 @@ class LocalRun:
         As the options ``windowPlan`` and ``sharePanes``.
     sink
         Makes the sink of an output from its name and its columns; by default rows are kept in ``published``.
+    relations
+        The relations that the plan names, by name.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class LocalRun:
         settings: Settings = Settings(),  # noqa: B008
         tasks: int = 2,
         sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
+        relations: Mapping[str, RelationUse] | None = None,
     ):
         check_local(plan)
         self.folder = folder
@@ -95,6 +99,9 @@ class LocalRun:
         self.settings = settings
         self.tasks = tasks
         self.sink = sink or self._kept
+        self.relations = dict(relations or {})
+        self.newest_versions = False
+        """As ``option("relationVersions", "newest")``, for the next start."""
         self.inputs = [
             SplitInput(None, str(folder / f"in{i}"), one.fields, by_rows="" if one.splits else AS_ROWS)
             for i, one in enumerate(inputs)
@@ -136,7 +143,7 @@ class LocalRun:
                 sinks[output.name].open(None, self.checkpoint, query_id)  # type: ignore[arg-type]
             query = Query(
                 plan, self.inputs, sinks, groups, self.tasks, self.clock, self.settings, numbers,
-                self.host,
+                self.host, self.relations, self.newest_versions,
             )  # fmt: skip
             self.loop = Loop(query, self.checkpoint, query_id)
         except BaseException:
