@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from slackwater.sources.replay import replay
     from slackwater.surface.check import CheckReport, ContractWarning, check
     from slackwater.surface.join import joinAll
+    from slackwater.surface.relation import Relation, relation
     from slackwater.surface.session import session
     from slackwater.surface.source import stream
     from slackwater.surface.sql.one_query import sql
@@ -58,6 +59,8 @@ _LAZY = {
     "session": "slackwater.surface.session",
     "stream": "slackwater.surface.source",
     "joinAll": "slackwater.surface.join",
+    "Relation": "slackwater.surface.relation",
+    "relation": "slackwater.surface.relation",
     "start": "slackwater.surface.start",
     "sql": "slackwater.surface.sql.one_query",
     "script": "slackwater.surface.sql.script",
@@ -73,8 +76,8 @@ _LAZY = {
 __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckReport", "CheckpointError", "ContractWarning",
     "ExecutionError", "LateRowError",
-    "MaxDelay", "Ordered", "Punctuated", "Quality", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "band", "check", "checkPunctuation", "condition", "heavyHitters", "joinAll", "readStream", "replay", "script", "session", "sql",
+    "MaxDelay", "Ordered", "Punctuated", "Quality", "Relation", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
+    "band", "check", "checkPunctuation", "condition", "heavyHitters", "joinAll", "readStream", "relation", "replay", "script", "session", "sql",
     "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from slackwater.model.schema import Expr, Field, Named
 
@@ -16,7 +17,8 @@ class Relation:
 
     ``path`` is where it lies, ``fields`` are the columns that are read of it. ``changes`` are made of its rows, one after the
     other, ``schema`` are the columns afterwards. ``key`` are those of them that rows of a stream are compared with; a key may
-    occur several times.
+    occur several times. ``use`` is how its rows are had and when it is looked at, as the surface hands it to the engine; it
+    may change from start to start.
     """
 
     name: str
@@ -25,7 +27,4 @@ class Relation:
     key: tuple[str, ...]
     schema: tuple[Field, ...]
     changes: tuple[Change, ...] = ()
-
-    def field(self, name: str) -> Field | None:
-        """The column of that name, or None."""
-        return next((f for f in self.schema if f.name == name), None)
+    use: Any = field(default=None, compare=False, repr=False)

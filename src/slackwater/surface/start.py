@@ -42,6 +42,7 @@ from slackwater.surface.options import (
     memory,
     whole,
 )
+from slackwater.surface.relation_uses import check_clock, newest_versions, relation_uses
 from slackwater.surface.writer import StreamWriter, check_writers
 
 if TYPE_CHECKING:
@@ -239,8 +240,10 @@ class _Group:
             sink.open(spark, checkpoint, query_id)
         query = Query(
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            _clock(writers, plan), self.settings, numbers,
+            _clock(writers, plan), self.settings, numbers, relations=relation_uses(plan, merged),
+            newest_versions=newest_versions(merged),
         )  # fmt: skip
+        check_clock(query.relations, query.clock)
 
         def run(loop: Loop, final: bool) -> SparkQuery:
             # Texts are read again here: also long after the start, when the streams end.
@@ -256,12 +259,14 @@ class _Group:
                 return opened((writer.queryName(self.name) if self.name else writer).start())
 
         loop = Loop(query, checkpoint, query_id)
+        loop.relations.open(last)
         return Prepared(
             loop,
             run,
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
+                relations=loop.relations.described(loop.last),
             ),
         )  # fmt: skip
 

@@ -33,6 +33,7 @@ from slackwater.engine.store.versions import (
 from slackwater.errors import AnalysisError, SlackwaterError
 from slackwater.model.node import Held
 from slackwater.model.schema import Field
+from slackwater.model.spans import in_words
 
 BATCH, NEVER = "batch", "never"
 Refresh = int | Literal["batch", "never"]
@@ -84,6 +85,30 @@ class Relations:
         self._checkpoint = checkpoint
         self._newest = newest
         self._versions: dict[tuple[str, str], Version] = {}
+
+    def open(self, last: Manifest | None) -> None:
+        """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
+        known = {} if last is None else last.relations
+        for name, use in self._uses.items():
+            if name not in known:
+                self._described(name, use, use.table.look(), None)
+                continue
+            size = self._size(name, self._version(name, known[name].version))
+            if use.memory is not None and size > use.memory:
+                raise outgrown(name, size, use.memory)
+
+    def described(self, last: Manifest | None) -> list[str]:
+        """The relations for ``explain``."""
+        known = {} if last is None else last.relations
+        lines = []
+        for name, use in self._uses.items():
+            columns = ", ".join(f.name for f in fields_read(self._forms, name))
+            text = f"relation {name}: {described_use(use)}, columns in use: {columns}"
+            version = self._versions.get((name, known[name].version)) if name in known else None
+            if version is not None:
+                text += f"; version {version.id}, {self._size(name, version)} bytes"
+            lines.append(text)
+        return lines
 
     def taken(self, base: Manifest | None, now: int | None) -> dict[str, Taken]:
         """The version of each relation for a batch that starts from ``base``. Nothing is written."""
@@ -265,6 +290,17 @@ class Relations:
             "problem": one.problem,
             "replaced": one.replaced,
         }
+
+
+def described_use(use: RelationUse) -> str:
+    """Which form a relation has, and why; and when it is looked at."""
+    if use.memory is None:
+        why = "forced by the option relationForm"
+    else:
+        why = f"the columns in use must fit into memory={use.memory} bytes"
+    looked = {BATCH: "looked at in each batch", NEVER: "looked at once"}
+    when = looked.get(str(use.refresh)) or f"looked at every {in_words(int(use.refresh))}"
+    return f"whole ({why}), a step on the path of the rows; {when}"
 
 
 def relation_names(plan: Plan) -> list[str]:
