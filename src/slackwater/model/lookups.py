@@ -74,9 +74,7 @@ class RelationJoin:
     def _lookup(self, how: How) -> Lookup:
         """Rows joined as they come."""
         tested = self.columns if self.where is not None else ()
-        outputs, pair = (
-            (self._as_they_are, tested) if is_existence(how) else (self.columns, ())
-        )
+        outputs, pair = (self._as_they_are, tested) if is_existence(how) else (self.columns, ())
         names = self._names(outputs)
         times = tuple(renamed(t, names.__getitem__) for t in self.child.times)
         origins = tuple((t.name, old.name) for t, old in zip(times, self.child.times, strict=True))
@@ -87,9 +85,7 @@ class RelationJoin:
 
     @property
     def _as_they_are(self) -> tuple[Named, ...]:
-        return tuple(
-            Named(f.name, column(raw_name(0, f.name), f.type)) for f in self.child.schema
-        )
+        return tuple(Named(f.name, column(raw_name(0, f.name), f.type)) for f in self.child.schema)
 
     def _leaving(self, condition: Expr | None) -> Node:
         """Rows that have waited, without the mark."""
@@ -98,7 +94,9 @@ class RelationJoin:
             held = Filter(held.schema, held.times, held, condition)
         fields = held.schema[:-1]
         columns = tuple(Named(f.name, column(f.name, f.type)) for f in fields)
-        return Project(fields, held.times, held, columns, tuple((t.name, t.name, 0) for t in held.times))
+        return Project(
+            fields, held.times, held, columns, tuple((t.name, t.name, 0) for t in held.times)
+        )
 
     @staticmethod
     def _both(at_once: Node, later: Node) -> Node:

@@ -90,7 +90,9 @@ class ParquetTable:
     def _check(self, columns: FileColumns, file: TableFile, field: Field) -> None:
         given = {name.lower() for name, _ in file.folders}
         if field.name.lower() not in given and not matches(columns.stored, field.name):
-            raise self._unusable(file.path, f"it has no column '{field.name}', which the query reads")
+            raise self._unusable(
+                file.path, f"it has no column '{field.name}', which the query reads"
+            )
         columns.column(field)
 
     def _unusable(self, path: str, why: str) -> ExecutionError:

@@ -91,7 +91,9 @@ def join_streams(
     if len(streams) > 2 and (within is None or conditions):
         raise _several(within, conditions)
     # The columns of a semi or anti join are the left ones; only a condition needs those of both.
-    left = JoinColumns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
+    left = (
+        JoinColumns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
+    )
     asked = where is not None or within is None or bool(conditions)
     shown = JoinColumns(streams, shared, kind) if left is None or asked else left
     reader = ConditionReader(streams, shown)

@@ -105,9 +105,7 @@ class Relation:
     The methods are named as those of a PySpark DataFrame and take Columns or SQL texts.
     """
 
-    def __init__(
-        self, rows: Stream, path: str, key: tuple[str, ...], name: str, use: RelationUse
-    ):
+    def __init__(self, rows: Stream, path: str, key: tuple[str, ...], name: str, use: RelationUse):
         self._rows = rows
         self._path = path
         self._key = key

@@ -45,9 +45,7 @@ def join_relation(
     sides = [stream, relation._rows]
     shown = JoinColumns(sides, shared, "inner")
     test = None if where is None else _test(stream, sides, shown, where)
-    keys = tuple(
-        _key(stream, relation, n, k) for n, k in zip(names, table.key, strict=True)
-    )
+    keys = tuple(_key(stream, relation, n, k) for n, k in zip(names, table.key, strict=True))
     below, keys = with_computed(stream, keys)
     # Keys that only Spark can evaluate come along as columns of ours, until the result is made.
     extra = below._node.schema[len(stream.columns) :]
@@ -179,7 +177,9 @@ def _test(stream: Stream, sides: list[Stream], shown: JoinColumns, where: Any) -
 
     if isinstance(where, ConditionSpec) or (callable(where) and not hasattr(where, "_jc")):
         raise bad_join(
-            "where", where, "give a condition as a text or a Column: functions are for joins of streams"
+            "where",
+            where,
+            "give a condition as a text or a Column: functions are for joins of streams",
         )
     placed = ConditionReader(sides, shown).placed(where)
     test = stream._analyser.condition(shown.fields, placed)
@@ -197,7 +197,7 @@ def _hold(stream: Stream, relation: Relation, hold: Any) -> tuple[int, str]:
         raise bad_join(
             "hold",
             hold,
-            f'relation \'{relation._name}\' is looked at once (refresh="never"), so that no partner can come: leave hold '
+            f"relation '{relation._name}' is looked at once (refresh=\"never\"), so that no partner can come: leave hold "
             'out, or use refresh="batch"',
         )
     time = stream._time(None, "a join with hold=")

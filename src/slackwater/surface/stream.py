@@ -386,7 +386,9 @@ class Stream:
                 within=within, memory=memory, times=times, deadline=deadline, markDelayed=markDelayed,
             )  # fmt: skip
         if hold is not None:
-            raise bad_join("hold", hold, "rows are held for a relation: other must be sw.relation(...)")
+            raise bad_join(
+                "hold", hold, "rows are held for a relation: other must be sw.relation(...)"
+            )
         return join_streams(
             [self, other], on, within, how, where, memory, emit, times, deadline, markDelayed
         )

@@ -75,6 +75,7 @@ class Cleaner:
     def started(self) -> None:
         """Remove what earlier drivers left."""
         self._sweep()
+        self._sweep_versions()
         now = wall_micros()
         for folder, live in self._folders():
             unnamed = [name for name in folder.files() if name not in live]
@@ -118,7 +119,8 @@ class Cleaner:
             _remove(folder, (name for name in folder.files() if _batch(name) < oldest))
         for sink in self._sinks.values():
             sink.forget(oldest)
-        self._sweep_versions()
+        if any(named.versions for named in self._kept.values()):
+            self._sweep_versions()
 
     def _sweep_versions(self) -> None:
         """Remove the lists of versions that no kept manifest names, nor the intent of a batch that is yet to be committed."""

@@ -35,7 +35,8 @@ from slackwater.model.node import Held
 from slackwater.model.schema import Field
 from slackwater.model.spans import in_words
 
-BATCH, NEVER = "batch", "never"
+BATCH: Literal["batch"] = "batch"
+NEVER: Literal["never"] = "never"
 Refresh = int | Literal["batch", "never"]
 """When a relation is looked at: as each batch begins, when so many microseconds are over, or only when somebody asks."""
 
@@ -186,9 +187,7 @@ class Relations:
         number = max(asked, 0 if last is None else last.asked)
         stays = None
         if last is not None:
-            stays = replace(
-                last, looked=now, asked=number, problem=None, replaced=False, changed=0
-            )
+            stays = replace(last, looked=now, asked=number, problem=None, replaced=False, changed=0)
         try:
             seen = use.table.look()
             if stays is not None and version_id(seen) == stays.version:

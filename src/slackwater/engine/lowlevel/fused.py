@@ -263,9 +263,7 @@ def _relation(
     return sql
 
 
-def _met(
-    step: LookupStep, rows: str, carried: Sequence[str], passing: bool, filtered: bool
-) -> str:
+def _met(step: LookupStep, rows: str, carried: Sequence[str], passing: bool, filtered: bool) -> str:
     """The rows after a join with a relation: none is left out, since each tells progress; `PASS` says which would be."""
     guard = PASS if passing else None
     taken = [c for c in carried if c not in (PASS, ONCE)]

@@ -43,16 +43,18 @@ class UsableRows:
     usable: Mask
     ready: Mapping[int, pa.Table] | None
 
-    def has_steps_done(self, path: Path) -> bool:
-        """Whether Spark has done the steps of a path."""
-        return self.ready is not None and path.id in self.ready
+    def lacks_steps(self, path: Path) -> bool:
+        """Whether Spark must do steps of a path that it has not done."""
+        done = self.ready is not None and path.id in self.ready
+        return (path.behind_first if done else path).blocked_by is not None
 
     def along(self, path: Path) -> tuple[pa.Table, tuple[Step, ...], Mask]:
         """The rows of a path, the steps that are left to do, and which of the rows go along."""
         if self.ready is None or path.id not in self.ready:
             return self.table, path.steps, self.usable
         rows = self.ready[path.id]
-        return rows, (), self.usable & rows[PASS].to_numpy(zero_copy_only=False)
+        left = path.behind_first.steps
+        return rows, left, self.usable & rows[PASS].to_numpy(zero_copy_only=False)
 
 
 class QualityRows:
@@ -113,7 +115,7 @@ class QualityRows:
         times = ticks[chunk.usable]
         counted = {} if window is None else tally(times, closed_by(bound, window), window)
         seen = Moments.ones(len(times))
-        if reader.path.blocked_by is not None and not chunk.has_steps_done(reader.path):
+        if chunk.lacks_steps(reader.path):
             return GatheredRows(counted, (seen, seen, *[Moments()] * len(reader.values)))
         fed = feed(self.batch, reader, chunk)
         values = [v[fed.passed] for v in fed.values]

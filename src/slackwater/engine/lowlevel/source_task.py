@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +106,7 @@ class SourceTask:
                 rows = ready[path.id]
                 admitted = admitted & rows[PASS].to_numpy(zero_copy_only=False)
                 rows = rows.drop_columns([PASS])
-                path = replace(path, steps=())
+                path = path.behind_first
             path, rows = self.strict.floored(path, rows)
             self.delivery.send(path, rows if admitted.all() else rows.filter(pa.array(admitted)))
         if self.late_names and n:

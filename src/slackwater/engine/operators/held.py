@@ -117,9 +117,7 @@ class HeldProgram(Program):
         tables = relation_tables(self.context.batch, [step], RelationReads())
         return self._queried(step, rows, tables)
 
-    def _queried(
-        self, step: LookupStep, rows: pa.Table, tables: dict[str, pa.Table]
-    ) -> pa.Table:
+    def _queried(self, step: LookupStep, rows: pa.Table, tables: dict[str, pa.Table]) -> pa.Table:
         memory = self.context.batch.settings.memory
         return sql_to_arrow(connect(memory), relation((step,)), {ROWS: rows, **tables})
 
@@ -166,9 +164,7 @@ class HeldKind(Kind):
         node = operator.node
         assert isinstance(node, Held)
         long = words_of(node).span(node.hold, node.on)
-        return (
-            f"rows without a partner wait for one in relation '{node.relation.name}', for {long} of {node.on}"
-        )
+        return f"rows without a partner wait for one in relation '{node.relation.name}', for {long} of {node.on}"
 
 
 def held_rows(ledgers: Sequence[Any]) -> int:

@@ -53,9 +53,12 @@ class Delivery:
     def send(self, path: Path, table: pa.Table) -> None:
         """Take the rows of ``table`` (the producer's columns) along ``path``.
 
-        Steps that only Spark can evaluate are not run here: the rows leave as they are, for `row_step`.
+        Steps that only Spark can evaluate are not run here: the rows leave as they are then, for `row_step`.
         """
         if path.blocked_by is not None:
+            if not path.begins_in_spark:
+                sql = relation(path.stretches[0].steps)
+                table, path = self._queried(path)(sql, table), path.behind_first
             table = cast_table(table, path.fields)
             self.messages.extend((routes(self.batch.groups)[0], b) for b in pack(path.id, table))
             return

@@ -64,7 +64,7 @@ def _further(step: LookupStep) -> str:
 def placed(sql: str, places: Mapping[str, str]) -> str:
     """A text of the column engine with other texts in the place of quoted names; strings stay as they are.
 
-    >>> placed("\\"a\\" > 'a \\"a\\"'", {'"a"': '"_1.a"'})
-    '"_1.a" > \\'a "a"\\''
+    >>> placed('"a" > 1', {'"a"': '"_1.a"'})
+    '"_1.a" > 1'
     """
     return _QUOTED.sub(lambda m: places.get(m[0], m[0]), sql)

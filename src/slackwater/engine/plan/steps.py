@@ -109,6 +109,51 @@ def own_columns(fields: tuple[Field, ...]) -> tuple[Named, ...]:
 Step = FilterStep | ProjectStep | LookupStep
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """Steps of a path that one engine evaluates: Spark, or the column engine."""
+
+    steps: tuple[Step, ...]
+    by_spark: bool
+
+
+def stretches(steps: tuple[Step, ...]) -> tuple[Stretch, ...]:
+    """The steps of a path, cut where another engine takes over.
+
+    Tables of relations are with the column engine. Between two joins with one, all steps go to Spark if it must evaluate one of them.
+    """
+    made: list[Stretch] = []
+    run: list[Step] = []
+
+    def end() -> None:
+        if run:
+            add(tuple(run), any(e.duck is None for s in run for e in s.expressions))
+            run.clear()
+
+    def add(steps: tuple[Step, ...], by_spark: bool) -> None:
+        if made and not made[-1].by_spark and not by_spark:
+            made[-1] = Stretch((*made[-1].steps, *steps), False)
+        else:
+            made.append(Stretch(steps, by_spark))
+
+    for step in steps:
+        if isinstance(step, LookupStep):
+            end()
+            add((step,), False)
+        else:
+            run.append(step)
+    end()
+    return tuple(made)
+
+
+def fields_after(steps: tuple[Step, ...], fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """The columns of rows behind some steps."""
+    for step in steps:
+        if not isinstance(step, FilterStep):
+            fields = tuple(Field(c.name, c.expr.type) for c in step.columns)
+    return fields
+
+
 def unknown_step(step: NoReturn) -> TypeError:
     """The error of a ``match`` that does not know a step; type checkers see that it knows all."""
     return TypeError(f"no step of a path is a {type(step).__name__}")

@@ -50,7 +50,9 @@ class TableFile:
             now = os.stat(self.path)
         except OSError:
             return "is gone"
-        return None if (now.st_size, now.st_mtime_ns) == (self.size, self.changed) else "has changed"
+        return (
+            None if (now.st_size, now.st_mtime_ns) == (self.size, self.changed) else "has changed"
+        )
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,7 @@ class Oracle(Run):
         self.items = {id(n): [] for n in self.nodes}
         self.bounds = {id(n): [] for n in self.nodes}
         self.joins = {id(n): JoinNode(n) for n in self.nodes if isinstance(n, Join)}
-        self.tables = {
-            n.relation.name: [] for n in self.nodes if isinstance(n, Lookup | Held)
-        }
+        self.tables = {n.relation.name: [] for n in self.nodes if isinstance(n, Lookup | Held)}
         self.exclusions = Exclusions(
             self.histories, lambda node, steps: self.bounds[id(node)][steps - 1]
         )
@@ -99,7 +97,7 @@ class Oracle(Run):
         check_raise(self, rows, now)
         self.late_rows, self.late, self.dropped = {}, {}, 0
         for name, versions in self.tables.items():
-            versions.append(list((relations or {})[name]))
+            versions.append([dict(r) for r in (relations or {})[name]])
         for name, history in self.histories.items():
             ended = end if isinstance(end, bool) else name in end
             history.add(rows.get(name, ()), now, ended)
