@@ -37,6 +37,9 @@ from slackwater.model.spans import in_words
 
 BATCH: Literal["batch"] = "batch"
 NEVER: Literal["never"] = "never"
+HEADER_BYTES = 1 << 14
+"""What a decoded file takes on disk besides its values."""
+
 Refresh = int | Literal["batch", "never"]
 """When a relation is looked at: as each batch begins, when so many microseconds are over, or only when somebody asks."""
 
@@ -260,8 +263,9 @@ class Relations:
         return sum(file.decoded.get(c, 0) for file in version.files for c in columns)
 
     def _memory(self, name: str, id: str) -> int:
-        limit = self._uses[name].memory
-        return 2 * self._size(name, self._version(name, id)) if limit is None else limit
+        version, limit = self._version(name, id), self._uses[name].memory
+        size = self._size(name, version) if limit is None else limit
+        return size + HEADER_BYTES * len(version.files)
 
     def _rows_held(self, name: str, base: Manifest | None) -> int:
         ledgers = {} if base is None else base.ledgers

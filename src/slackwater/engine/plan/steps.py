@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
+from slackwater.engine.plan.read_columns import Columns
 from slackwater.engine.plan.relations import TableForm
 from slackwater.model.join import How, is_existence
 from slackwater.model.node import Held, Lookup, raw_name
@@ -144,6 +145,30 @@ def stretches(steps: tuple[Step, ...]) -> tuple[Stretch, ...]:
             run.append(step)
     end()
     return tuple(made)
+
+
+def from_relations(steps: tuple[Step, ...]) -> set[str]:
+    """The columns behind some steps that are made of a relation's."""
+    theirs: set[str] = set()
+    for step in steps:
+        match step:
+            case FilterStep():
+                continue
+            case ProjectStep():
+                theirs = {
+                    c.name
+                    for c in step.columns
+                    if any(n in Columns(texts=(c.expr,)) for n in theirs)
+                }
+            case LookupStep():
+                before = {column(raw_name(0, n), "").sql for n in theirs}
+                before |= {column(raw_name(1, f.name), "").sql for f in step.relation.schema}
+                theirs = {
+                    c.name for c in step.columns if any(text in c.expr.sql for text in before)
+                }
+            case _:
+                raise unknown_step(step)
+    return theirs
 
 
 def fields_after(steps: tuple[Step, ...], fields: tuple[Field, ...]) -> tuple[Field, ...]:

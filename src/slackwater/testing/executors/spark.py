@@ -184,7 +184,9 @@ class _SparkRun:
         }
         queries = text["query"] if isinstance(text["query"], Mapping) else {"out": text["query"]}
         relations = {
-            n: sw.relation(str(t.folder), list(self.transcript.relations[n].key), n, spark=self.spark)
+            n: sw.relation(
+                str(t.folder), list(self.transcript.relations[n].key), n, spark=self.spark
+            )
             for n, t in self.tables.items()
         }
         builder = _Surface(streams, queries, relations)
@@ -255,11 +257,11 @@ class _Surface:
         self,
         streams: Mapping[str, Stream],
         queries: Mapping[str, Any],
-        relations: Mapping[str, Any],
+        relations: Mapping[str, Any] | None = None,
     ):
         self.streams = streams
         self.queries = queries
-        self.relations = relations
+        self.relations = relations or {}
         self.lookups: dict[str, Stream] = {}
         self.built: dict[str, Stream] = {}
 
