@@ -24,8 +24,10 @@ from slackwater.model.node import (
     PLANNED,
     Aggregate,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     SharedPanes,
     SharedSort,
@@ -85,7 +87,10 @@ BY_NODE = [
     Listed("slackwater.testing.executors.spark", "CALLS", without=lambda: PLANNED),
     # What these have to do with a batch is more than their inputs say.
     Listed(
-        "slackwater.testing.executors.kernels", "RUNS", None, lambda: (*SOURCES, Join, *PLANNED)
+        "slackwater.testing.executors.kernels",
+        "RUNS",
+        None,
+        lambda: (*SOURCES, Join, Lookup, Held, *PLANNED),
     ),
     Listed(PLAN, "ROW_OPERATORS", "RowOperator", lambda: (*PRODUCERS, *PLANNED)),
     Listed(PLAN, "PRODUCERS", "Producer", lambda: (*steps(), *PLANNED)),

@@ -26,6 +26,8 @@ def test_kernels(path: Path) -> None:
     transcript = load(path)
     if path.stem == "mini_tumbling_empty":
         pytest.skip("empty windows are not the kernels' work")
+    if transcript.relations:
+        pytest.skip("relations are not the kernels' work: rows meet them on paths of the engine")
     for plan in distinct(transcript, PLANS):
         run(transcript, kernels(plan))
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from slackwater.surface.check import CheckReport, ContractWarning, check
     from slackwater.surface.feedback import attach, ignore, only
     from slackwater.surface.join import joinAll
+    from slackwater.surface.relation import Relation, relation
     from slackwater.surface.session import session
     from slackwater.surface.source import stream
     from slackwater.surface.sql.one_query import sql
@@ -62,6 +63,8 @@ _LAZY = {
     "ignore": "slackwater.surface.feedback",
     "only": "slackwater.surface.feedback",
     "joinAll": "slackwater.surface.join",
+    "Relation": "slackwater.surface.relation",
+    "relation": "slackwater.surface.relation",
     "start": "slackwater.surface.start",
     "sql": "slackwater.surface.sql.one_query",
     "script": "slackwater.surface.sql.script",
@@ -77,8 +80,9 @@ _LAZY = {
 __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckReport", "CheckpointError", "ContractWarning",
     "ExecutionError", "LateRowError",
-    "MaxDelay", "Ordered", "Punctuated", "Quality", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "readStream", "replay", "script", "session", "sql",
+    "MaxDelay", "Ordered", "Punctuated", "Quality", "Relation", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
+    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "readStream",
+    "relation", "replay", "script", "session", "sql",
     "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",
 ]  # fmt: skip

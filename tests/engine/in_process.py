@@ -13,6 +13,7 @@ import pytest
 from slackwater.engine.clock import Clock
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.passes import Shown, passed
+from slackwater.engine.driver.relations import RelationUse
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
@@ -67,6 +68,7 @@ class Engine:
         inputs: Sequence[Input] | None = None,
         clock: Clock | None = None,
         query_id: str | None = None,
+        relations: Mapping[str, RelationUse] | None = None,
     ) -> None:
         """Start, as a new process would.
 
@@ -84,7 +86,9 @@ class Engine:
         self.host.inputs = len(self.inputs)
         clock = clock or ManualClock(None)
         plan = passed(plan, Shown(self.inputs))
-        query = Query(plan, self.inputs, sinks, groups, tasks, clock, settings, host=self.host)
+        query = Query(
+            plan, self.inputs, sinks, groups, tasks, clock, settings, host=self.host, relations=relations or {}
+        )  # fmt: skip
         self.loop = Loop(query, self.checkpoint, query_id or "query")
 
     def split_input(self, index: int, fields: tuple[Field, ...], by_rows: str = "") -> SplitInput:

@@ -28,11 +28,13 @@ from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.files import unseal
 from slackwater.engine.store.local import PRIVATE
+from slackwater.engine.store.versions import version_id
 from slackwater.errors import SlackwaterError
 from slackwater.model.node import Source
 from slackwater.surface.explain import explain_plan
 from slackwater.testing.executors.local import numbered
 from slackwater.testing.executors.observing import clock_of, plain, table_of
+from slackwater.testing.local.tables import WrittenTable
 from slackwater.testing.transcripts.script import Observed, Step, Transcript
 from tests.engine.in_process import Engine
 
@@ -76,6 +78,10 @@ class _Play:
         self.observed: list[Observed] = []
         self.plan: Plan
         self.written: set[str] = set()
+        self.tables = {
+            n: WrittenTable(folder / "relations" / n, r) for n, r in transcript.relations.items()
+        }
+        self.shown: Mapping[str, Any] = {}
 
     def run(self) -> tuple[Record, list[Observed]]:
         lives = [
@@ -125,6 +131,7 @@ class _Play:
             inputs=inputs,
             clock=clock_of(self.transcript),
             query_id=query_id,
+            relations={n: t.use for n, t in self.tables.items()},
         )
         self.plan = plan
         self.blank.names[query_id] = "<query>"
@@ -152,6 +159,12 @@ class _Play:
         number = len(self.batches)
         self.batches.append({})
         tables = {i: [table_of(s, step.rows.get(s.name, []))] for i, s in enumerate(self.sources)}
+        for name, written in step.tables.items():
+            if written is not self.shown.get(name):
+                self.tables[name].write(written)
+                seen = self.tables[name].table.look()
+                self.blank.names[version_id(seen)] = f"<version {self.tables[name].versions}>"
+        self.shown = step.tables
         try:
             self.engine.batch(*tables.pop(0), others=tables)
         finally:

@@ -169,6 +169,13 @@ def sql_to_arrow(
     return answer
 
 
+def scan_to_arrow(
+    con: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, pa.Table]
+) -> pa.Table:
+    """As `sql_to_arrow`, for a statement that reads files besides: nothing of it is kept."""
+    return _answer(con, sql, tables)
+
+
 def _answer(
     con: duckdb.DuckDBPyConnection,
     sql: str,

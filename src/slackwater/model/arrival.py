@@ -12,8 +12,10 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     Sort,
@@ -183,6 +185,8 @@ PASSING: Registry[Passing | None] = Registry(
         Sort: None,
         Aggregate: None,
         Join: None,
+        Lookup: None,
+        Held: None,
     },
 )
 """How rows leave each type of operator of a user's query; None if not in the order in which they came."""

@@ -9,8 +9,10 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     Sort,
@@ -50,6 +52,17 @@ def _join(node: Join) -> tuple[Expr, ...]:
     return (*keys, *(o.expr for o in (*node.outputs, *node.pair)), *where)
 
 
+def _lookup(node: Lookup | Held) -> tuple[Expr, ...]:
+    where = () if node.where is None else (node.where,)
+    changes = (
+        e
+        for change in node.relation.changes
+        for e in ((change,) if isinstance(change, Expr) else (c.expr for c in change))
+    )
+    made = (c.expr for c in (*node.keys, *node.outputs, *node.pair))
+    return (*made, *where, *changes)
+
+
 EXPRESSIONS: Registry[Callable[[Any], tuple[Expr, ...]]] = Registry(
     __name__,
     {
@@ -62,5 +75,7 @@ EXPRESSIONS: Registry[Callable[[Any], tuple[Expr, ...]]] = Registry(
         Sort: no_expressions,
         Aggregate: _aggregate,
         Join: _join,
+        Lookup: _lookup,
+        Held: _lookup,
     },
 )

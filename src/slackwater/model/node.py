@@ -9,8 +9,9 @@ from typing import Any, Literal
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join import Condition, How, MixedKey, Within, is_existence
 from slackwater.model.meaning import Meaning
-from slackwater.model.names import DELAYED
+from slackwater.model.names import DELAYED, MATCHED
 from slackwater.model.policy import Policy
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import JointWindow, Window
@@ -305,6 +306,68 @@ class Join(Node):
             for i, child in enumerate(self.inputs)
         )
 
+
+NO_RELATION = Relation("", "", (), (), ())
+"""What an operator is held against that is made from its child alone."""
+
+
+class _WithRelation(_OneChild):
+    """For operators that hold rows against a relation. Inside them a column of the stream is called `raw_name` (0, c), one of
+    the relation `raw_name` (1, c); ``outputs`` make the user's columns of these.
+    """
+
+    how: How
+    outputs: tuple[Named, ...]
+    pair: tuple[Named, ...]
+    origins: tuple[tuple[str, str], ...]
+
+    @property
+    def tested(self) -> tuple[Named, ...]:
+        """The columns that ``where`` is over: a semi or anti join does not give out those of the relation."""
+        return self.pair if is_existence(self.how) else self.outputs
+
+
+@dataclass(frozen=True)
+class Lookup(_WithRelation, Node):
+    """Rows of a stream with the rows of a relation that have their key. It holds no rows: each is joined as it comes.
+
+    ``keys`` are the stream's, in the order of the relation's own, and of their types. ``where`` is a further condition, part of the match.
+    ``how`` is inner, left, left_semi or left_anti. ``origins`` gives the stream's column behind each time of the output.
+    """
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    relation: Relation = NO_RELATION
+    keys: tuple[Named, ...] = ()
+    how: How = "inner"
+    where: Expr | None = None
+    outputs: tuple[Named, ...] = ()
+    pair: tuple[Named, ...] = ()
+    origins: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Held(_WithRelation, Node):
+    """Rows that have no partner in a relation, and wait for one: for a later version of it.
+
+    A row leaves with the partners of the first version that has some, or without one when the bound on ``on`` is above
+    its time plus ``hold`` ticks. `MATCHED` says which of the two it was. ``how`` is inner, where each partner makes a result, or
+    left_semi, where the row itself is the result. The other fields are those of `Lookup`.
+    """
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    relation: Relation = NO_RELATION
+    keys: tuple[Named, ...] = ()
+    how: How = "inner"
+    where: Expr | None = None
+    outputs: tuple[Named, ...] = ()
+    pair: tuple[Named, ...] = ()
+    origins: tuple[tuple[str, str], ...] = ()
+    on: str = ""
+    hold: int = 0
+
+
+MET = Field(MATCHED, "boolean", nullable=False)
+"""The column of `Held` that tells rows that have met a partner from those whose time is over."""
 
 DELAYED_OUTPUT = Named("_delayed", column(DELAYED, "boolean"))
 """The output of a bounded join that says whether a pair came from a pass."""

@@ -13,8 +13,10 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     SharedPanes,
@@ -24,6 +26,7 @@ from slackwater.model.node import (
     Union,
 )
 from slackwater.model.registry import Registry
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Named
 from slackwater.model.spans import STORED, Shown, setting, words_of
 from slackwater.model.window import describe_window
@@ -121,6 +124,33 @@ def _join(node: Join, policies: bool) -> str:
     return f"{node.how} join on {keys} within {within} of {times}{where} -> {outputs}"
 
 
+def _lookup(node: Lookup | Held, policies: bool) -> str:
+    relation = node.relation
+    pairs = zip(node.keys, relation.key, strict=True)
+    keys = " and ".join(f"{k.expr.sql} = `{name}`" for k, name in pairs)
+    where = "" if node.where is None else f" where {node.where.sql}"
+    if node.pair:
+        where += f" of {_plainly(node.pair)}"
+    made = f"-> {_plainly(node.outputs)}"
+    return f"{node.how} join with {_relation(relation)} on {keys}{where} {made}"
+
+
+def _relation(relation: Relation) -> str:
+    columns = ", ".join(f"{f.name} {f.type}" for f in relation.fields)
+    text = f"relation {relation.name}({columns}) of '{relation.path}'"
+    for change in relation.changes:
+        made = f" where {change.sql}" if isinstance(change, Expr) else f" select {_plainly(change)}"
+        text += made
+    return text
+
+
+def _held(node: Held, policies: bool) -> str:
+    # How long rows are held may change.
+    spans = _shown(node, policies)
+    long = f" for {spans.span(node.hold, node.on)}" if policies else ""
+    return f"hold rows by {node.on}{long} for {_lookup(node, policies)}"
+
+
 def _columns(columns: Sequence[Named], clash: bool = False) -> str:
     if clash:
         return _plainly(columns)
@@ -189,6 +219,8 @@ LINES: Registry[Callable[[Any, bool], str]] = Registry(
         Aggregate: _aggregate,
         SharedPanes: _aggregate,
         Join: _join,
+        Lookup: _lookup,
+        Held: _held,
     },
 )
 """The line of each type of operator, with or without policies; ids of operators are digests of these lines."""

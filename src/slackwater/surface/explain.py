@@ -25,6 +25,7 @@ from slackwater.semantics.bounds import topological
 from slackwater.semantics.contracts.findings import edges
 from slackwater.semantics.state_bounds import freed_by
 from slackwater.surface.check import edge_lines
+from slackwater.surface.relation_uses import relation_lines
 
 
 def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> str:
@@ -44,6 +45,7 @@ def explain_query(
     extended: bool = False,
     statistics: Statistics | None = None,
     feedback: Sequence[str] = (),
+    relations: Sequence[str] | None = None,
 ) -> str:
     """The plan, and the scheme on every edge of the query as it was written, with these ``outputs``.
 
@@ -52,6 +54,9 @@ def explain_query(
     text = explain_plan(plan, inputs, extended=extended, statistics=statistics)
     if feedback:
         text = "\n".join([text, "", "== Feedback ==", *feedback])
+    lines = relation_lines(plan) if relations is None else relations
+    if lines:
+        text = "\n".join([text, "", "== Relations ==", *lines])
     schemes = edge_lines(edges(outputs, topological(outputs)))
     return "\n".join([text, "", "== Contracts ==", *schemes])
 
@@ -116,7 +121,7 @@ def _path(path: Path, columns: bool) -> list[str]:
         return [f"-> {path.consumer}"]
     blocked = path.blocked_by
     if blocked is None:
-        engine = "column engine" if columns else "row engine"
+        engine = "column engine" if columns or path.lookups else "row engine"
         return [f"-> {len(path.steps)} row step(s) in the {engine} -> {path.consumer}"]
     return [
         f"-> {len(path.steps)} row step(s) in the row engine -> {path.consumer}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,6 +35,7 @@ from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.surface.equalities import cast_as_compared, compared_type
 from slackwater.surface.join_conditions import ConditionReader, Key, named_keys
 from slackwater.surface.operands import check_streams
+from slackwater.surface.sizes import bytes_of
 from slackwater.surface.stream_columns import Origin
 from slackwater.surface.timeless import stands_still
 from slackwater.surface.windows import WindowSpec
@@ -62,32 +62,32 @@ def join_streams(
     check_streams(streams, "join")
     kind = HOWS.get(how.lower()) if isinstance(how, str) else None
     if kind is None:
-        raise _bad("how", how, "use inner, left, right, full, left_semi or left_anti")
+        raise bad_join("how", how, "use inner, left, right, full, left_semi or left_anti")
     if emit not in ("immediate", "ordered"):
-        raise _bad("emit", emit, 'use "immediate" or "ordered"')
+        raise bad_join("emit", emit, 'use "immediate" or "ordered"')
     if len(streams) < 2:
-        raise _bad("the list of streams", len(streams), "give at least two streams")
+        raise bad_join("the list of streams", len(streams), "give at least two streams")
     if len({id(s._spark) for s in streams}) > 1:
-        raise _bad("join", "streams of two sessions", "make all streams in one session")
-    size = _bytes(memory)
+        raise bad_join("join", "streams of two sessions", "make all streams in one session")
+    size = None if memory is None else bytes_of(memory, "join")
     if deadline is not None and size is None:
-        raise _bad("deadline", deadline, "it is for joins with memory=: others never wait")
+        raise bad_join("deadline", deadline, "it is for joins with memory=: others never wait")
     if size is not None and is_existence(kind):
-        raise _bad(
+        raise bad_join(
             "memory",
             memory,
             f"a {kind} join keeps all rows that wait, whatever their size: leave memory out, or use an inner join",
         )
     if not isinstance(markDelayed, bool):
-        raise _bad("markDelayed", markDelayed, "use True or False")
+        raise bad_join("markDelayed", markDelayed, "use True or False")
     if markDelayed and size is None:
-        raise _bad(
+        raise bad_join(
             "markDelayed",
             markDelayed,
             "it is for joins with memory=: others have no delayed results",
         )
     if size is not None and len(streams) != 2:
-        raise _bad(
+        raise bad_join(
             "memory", memory, "bounded memory is for joins of two streams: join them pairwise"
         )
     columns = _times(streams, times, within is None)
@@ -96,9 +96,11 @@ def join_streams(
     if len(streams) > 2 and (conditions or (within is None and not waits)):
         raise _several(within, conditions)
     # The columns of a semi or anti join are the left ones; only a condition needs those of both.
-    left = _Columns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
+    left = (
+        JoinColumns(streams[:1], [key[:1] for key in shared], kind) if is_existence(kind) else None
+    )
     asked = where is not None or within is None or bool(conditions)
-    shown = _Columns(streams, shared, kind) if left is None or asked else left
+    shown = JoinColumns(streams, shared, kind) if left is None or asked else left
     reader = ConditionReader(streams, shown)
     if where is not None and not _is_function(where):
         where = reader.placed(where)
@@ -106,7 +108,7 @@ def join_streams(
     if conditions or (within is None and len(streams) == 2):
         given = reader.read(conditions, names, times, within is not None, waits)
         if given.rest is not None and where is not None:
-            raise _bad("on", "a condition beside where=", "put it into where=")
+            raise bad_join("on", "a condition beside where=", "put it into where=")
         where = where if given.rest is None else given.rest
         more = _condition_keys(streams, given.keys)
         keys = tuple((*k, *m) for k, m in zip(keys, more, strict=True))
@@ -120,7 +122,7 @@ def join_streams(
     span = _within(within, columns, streams[0]._analyser.zone)
     mixed = tuple(_mixed(streams, names, shared, shown.fields))
     sides = streams
-    computed = [_with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
+    computed = [with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
     streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
     test = None if where is None else _test(where, streams[0], shown.fields)
     pair: tuple[Named, ...] = ()
@@ -186,15 +188,15 @@ def _may_wait(node: Node) -> bool:
 def _check_anytime(keys: Sequence[Sequence[Named]], memory: str | int | None, emit: str) -> None:
     """What a join at any distance in time cannot do."""
     if not keys[0]:
-        raise _bad(
+        raise bad_join(
             "on", None, "without keys every pair of rows would match, at any distance: give on=, or within=sw.band(...)"
         )  # fmt: skip
     if memory is not None:
-        raise _bad(
+        raise bad_join(
             "memory", memory, "it is for joins with within=, whose results may wait for a pass: leave memory out, or give within=sw.band(...)"
         )  # fmt: skip
     if emit == "ordered":
-        raise _bad(
+        raise bad_join(
             "emit", emit, "results at any distance have no time to be ordered by: leave emit out, or give within=sw.band(...)"
         )  # fmt: skip
 
@@ -230,7 +232,7 @@ def _asked(test: Expr | Condition | None, pair: Sequence[Named]) -> tuple[Named,
     return tuple(read or pair[:1])
 
 
-class _Columns:
+class JoinColumns:
     """The columns of the result: keys given by name once, in front, then those of each stream."""
 
     def __init__(self, streams: Sequence[Stream], shared: Sequence[Key], how: How):
@@ -365,7 +367,7 @@ def _times(
     streams: Sequence[Stream], times: Sequence[str] | None, anytime: bool = False
 ) -> list[TimeColumn]:
     if times is not None and len(times) != len(streams):
-        raise _bad("times", times, f"give one time column per stream, {len(streams)} in all")
+        raise bad_join("times", times, f"give one time column per stream, {len(streams)} in all")
     # Results at any distance have a time, too, of which nothing is known before the end.
     still = [anytime and times is None and stands_still(s._node) for s in streams]
     columns = [
@@ -392,15 +394,15 @@ def _within(within: Any, times: Sequence[TimeColumn], zone: str) -> Within:
         return within
     if isinstance(within, BandSpec):
         if len(times) != 2:
-            raise _bad("within", within, "joinAll needs one duration per stream")
+            raise bad_join("within", within, "joinAll needs one duration per stream")
         if within.closed not in ("both", "left", "neither"):
-            raise _bad("closed", within.closed, 'use "both", "left" or "neither"')
+            raise bad_join("closed", within.closed, 'use "both", "left" or "neither"')
         return Band(_signed(within.before, time, "before"), _signed(within.after, time, "after"),
                     within.closed)  # fmt: skip
     if isinstance(within, WindowSpec):
         span = parse_span(within.range, time, what="window range")
         if within.slide is not None and parse_span(within.slide, time, what="slide") != span:
-            raise _bad(
+            raise bad_join(
                 "within", within, "a join takes a tumbling window: leave slide out, or use sw.band"
             )
         origin = 0
@@ -409,10 +411,10 @@ def _within(within: Any, times: Sequence[TimeColumn], zone: str) -> Within:
         return Tumbling(TimeWindow(span, span, origin, time.name))
     if isinstance(within, (list, tuple)):
         if len(within) != len(times):
-            raise _bad("within", within, f"give one duration per stream, {len(times)} in all")
+            raise bad_join("within", within, f"give one duration per stream, {len(times)} in all")
         return Reach(tuple(parse_span(w, time, what="within", positive=False) for w in within))
     length = "10" if time.is_integer else '"1 minute"'
-    raise _bad(
+    raise bad_join(
         "within",
         within,
         f"give sw.band(before={length}, after={length}) or sw.window({length})",
@@ -432,7 +434,7 @@ def _signed(value: Any, time: TimeColumn, what: str) -> int:
 def _several(within: Any, conditions: Sequence[Any]) -> AnalysisError:
     """The error of more than two streams without the spans or names that they need."""
     if conditions:
-        return _bad(
+        return bad_join(
             "on",
             conditions[0],
             "a condition is for two streams: give names of columns that all have, and the condition in where=",
@@ -488,7 +490,7 @@ def _coalesced(stream: Stream, raws: Sequence[Field]) -> Expr | None:
         return None
 
 
-def _with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple[Named, ...]]:
+def with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple[Named, ...]]:
     """Keys that only Spark can evaluate become columns of a projection below."""
     if all(k.expr.duck is not None for k in keys):
         return stream, tuple(keys)
@@ -498,20 +500,5 @@ def _with_computed(stream: Stream, keys: Sequence[Named]) -> tuple[Stream, tuple
     return below, tuple(Named(m.name, column(m.name, m.expr.type)) for m in made)
 
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
-
-
-def _bytes(memory: str | int | None) -> int | None:
-    if memory is None or (isinstance(memory, int) and not isinstance(memory, bool) and memory > 0):
-        return memory
-    match = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
-    size = 0
-    if match is not None:
-        size = int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
-    if size <= 0:
-        raise _bad("memory", memory, 'give a size such as "256m"')
-    return size
-
-
-def _bad(what: str, value: object, hint: str) -> AnalysisError:
+def bad_join(what: str, value: object, hint: str) -> AnalysisError:
     return AnalysisError("BAD_JOIN", f"{what}: {value!r} is not possible here", hint=hint)

@@ -54,6 +54,7 @@ from slackwater.surface.options import (
     whole,
 )
 from slackwater.surface.output_types import check_types
+from slackwater.surface.relation_uses import check_clock, newest_versions, relation_uses
 from slackwater.surface.writer import StreamWriter, check_writers
 
 if TYPE_CHECKING:
@@ -278,7 +279,9 @@ class _Group:
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
             clock, self.settings, numbers, feedback=self.feedback,
             warnings=warnings_of([w._stream._node for w in writers], merged),
+            relations=relation_uses(plan, merged), newest_versions=newest_versions(merged),
         )  # fmt: skip
+        check_clock(query.relations, query.clock)
 
         def run(loop: Loop, final: bool) -> SparkQuery:
             # Texts are read again here: also long after the start, when the streams end.
@@ -294,6 +297,7 @@ class _Group:
                 return opened((writer.queryName(self.name) if self.name else writer).start())
 
         loop = Loop(query, checkpoint, query_id)
+        loop.relations.open(last)
         return Prepared(
             loop,
             run,
@@ -301,6 +305,7 @@ class _Group:
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
                 feedback=guard_lines(plan, loop.last),
+                relations=loop.relations.described(loop.last),
             ),
         )  # fmt: skip
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from slackwater.surface.check import CheckReport
     from slackwater.surface.conditions import ConditionSpec
     from slackwater.surface.grouped import GroupedStream
+    from slackwater.surface.relation import Relation
     from slackwater.surface.writer import StreamWriter
 
 
@@ -73,6 +74,8 @@ class Stream:
         self._alias = alias
         self._origins = tuple(origins)
         self._number = owner_number()
+        self._unmatched: Stream | str | None = None
+        """Of a join with a relation: its rows without a partner, or the kind of join that gives them out itself."""
 
     def _with(self, node: Node, origin: Origin | None = None) -> Stream:
         """Another stream, made of this one; ``origin`` where the operator does not say which columns stay."""
@@ -169,6 +172,23 @@ class Stream:
         names = [f.name for f in (*source.schema, *extra)]
         check_twice(names, "rename it before sw.stream(...)")
         return self._with(Late((*source.schema, *extra), source.times, source))
+
+    @property
+    def unmatched(self) -> Stream:
+        """The rows of this stream's left side that have no partner in the relation: of inner and left_semi joins with one."""
+        if isinstance(self._unmatched, Stream):
+            return self._unmatched
+        if self._unmatched is not None:
+            raise AnalysisError(
+                "NO_UNMATCHED",
+                f"a {self._unmatched} join gives out rows without a partner itself",
+                hint='they are its results; .unmatched is of how="inner" and how="left_semi"',
+            )
+        raise AnalysisError(
+            "NO_UNMATCHED",
+            "only the result of a join with a relation has rows without a partner beside it",
+            hint="keep the result of stream.join(sw.relation(...), ...) in a variable and use its .unmatched",
+        )
 
     # ---- row operators ----
     def where(self, condition: Column | str) -> Stream:
@@ -307,7 +327,7 @@ class Stream:
 
     def join(
         self,
-        other: Stream,
+        other: Stream | Relation,
         on: Any = None,
         within: Any = None,
         how: str = "inner",
@@ -317,8 +337,9 @@ class Stream:
         times: Sequence[str] | None = None,
         deadline: Any = None,
         markDelayed: bool = False,
+        hold: Any = None,
     ) -> Stream:
-        """Pairs of rows with equal keys that are near each other in time.
+        """Pairs of rows with equal keys that are near each other in time; or rows with those of a relation that have their key.
 
         Exact under any disorder: each pair comes out once, in the batch in which the later of the two
         arrives; a row is kept only as long as the other stream's bound says that a partner may come.
@@ -352,9 +373,24 @@ class Stream:
         markDelayed
             With ``memory``: add a column ``_delayed``, which is true if a pair came later than its rows, from a pass over the rows
             on disk.
+        hold
+            With a relation (`sw.relation`): how long a row without a partner waits for a version that has one, by the
+            stream's first time. Of the other parameters ``on``, ``how``, ``where`` and ``emit`` go with a relation.
         """
-        from slackwater.surface.join import join_streams
+        from slackwater.surface.join import bad_join, join_streams
+        from slackwater.surface.relation import Relation
 
+        if isinstance(other, Relation):
+            from slackwater.surface.relation_join import join_relation
+
+            return join_relation(
+                self, other, on, how, where, hold, emit,  # type: ignore[arg-type]
+                within=within, memory=memory, times=times, deadline=deadline, markDelayed=markDelayed,
+            )  # fmt: skip
+        if hold is not None:
+            raise bad_join(
+                "hold", hold, "rows are held for a relation: other must be sw.relation(...)"
+            )
         return join_streams(
             [self, other], on, within, how, where, memory, emit, times, deadline, markDelayed
         )

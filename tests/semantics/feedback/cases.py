@@ -29,6 +29,7 @@ from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import Columns, moved
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.testing.transcripts.join import build_join
+from slackwater.testing.transcripts.lookup import build_lookup, build_relation
 from slackwater.testing.transcripts.query import aggregate, expression, project
 from tests.semantics.feedback.guarded import Case, Rows
 
@@ -451,11 +452,38 @@ def future(rng: random.Random) -> Case:
     return replace(made, clock=[3 * n + 2 for n in range(len(made.batches))])
 
 
+def with_relation(rng: random.Random) -> Case:
+    """A stream and a table that changes, all kinds of joins, rows that wait or not; what reads of it may be a window."""
+    relation = build_relation("d", {"columns": {"id": "bigint", "w": "bigint"}, "key": "id"})
+    step: dict[str, Any] = {"lookup": "d", "keys": [["k", "id"]]}
+    step["how"] = rng.choice(["inner", "left", "left_semi", "left_anti"])
+    if rng.random() < 0.4:
+        step["where"] = "v <= w"
+    if rng.random() < 0.5:
+        step["hold"] = rng.randint(0, 6)
+    join = build_lookup(source("a", rng), relation, step, expression)
+    outputs = {"x": join.result}
+    if rng.random() < 0.3:
+        outputs = {"x": grouped(join.result, rng)}
+    elif rng.random() < 0.4 and step["how"] in ("inner", "left_semi"):
+        outputs["y"] = join.unmatched
+    made = finished(rng, outputs)
+    table: list[dict[str, Any]] = []
+    tables = []
+    for _ in made.batches:
+        if not table or rng.random() < 0.5:
+            count = rng.randint(1, 3)
+            table = [{"id": rng.choice([0, 1, 2, None]), "w": rng.choice([0, 1, 2])} for _ in range(count)]  # fmt: skip
+        tables.append({"d": table})
+    return replace(made, tables=tables)
+
+
 FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     f.__name__: f
     for f in (
         case, sliding, nested, over_distinct, over_join, outer, windows_of_outer, three_way, shared, reporting_empty,
         other_windows, two_times,
         band, unmatched, repeated, repeated_at, values, ended, ended_over_join, ended_outer, future,
+        with_relation,
     )
 }  # fmt: skip

@@ -32,12 +32,19 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Case:
-    """A query, its batches, for each batch the records that each output asserts, and what the clock shows in it."""
+    """A query, its batches, for each batch the records that each output asserts, what the clock shows in it, and the rows of
+    relations.
+    """
 
     outputs: Mapping[str, Node]
     batches: Sequence[Rows]
     records: Sequence[Mapping[str, Patterns]]
     clock: Sequence[int] | None = None
+    tables: Sequence[Rows] = ()
+
+    def versions(self, batch: int) -> Rows:
+        """The rows of relations in a batch."""
+        return self.tables[batch] if self.tables else {}
 
     def now(self, batch: int) -> int | None:
         return None if self.clock is None else self.clock[batch]
@@ -119,7 +126,8 @@ class Guarded(Oracle):
             assert isinstance(join, _Marking)
             join.alone.clear()
         n = len(self.layouts)
-        self.step(rows, self.case.now(n), end=n == len(self.case.batches) - 1)
+        end = n == len(self.case.batches) - 1
+        self.step(rows, self.case.now(n), end, self.case.versions(n))
         self.layouts.append(layout)
         self.reached.append(self._reached())
 
@@ -223,7 +231,7 @@ def check(case: Case, rng: random.Random, lazy: float) -> Guarded:
     run, reference = Guarded(case, rng, lazy), Oracle(case.outputs)
     for n, (rows, records) in enumerate(zip(case.batches, case.records, strict=True)):
         run.batch(rows, records)
-        reference.step(rows, case.now(n), end=n == len(case.batches) - 1)
+        reference.step(rows, case.now(n), n == len(case.batches) - 1, case.versions(n))
         if run.late_rows != reference.late_rows:
             raise OutOfRange(f"late rows differ in batch {n}")
     for index, node in enumerate(run.plan):

@@ -20,8 +20,9 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import remove_done
 from slackwater.engine.store.evidence import begun_mark, published_mark
 from slackwater.engine.store.feedback_log import remove_taken
-from slackwater.engine.store.manifest import Manifest
+from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.engine.store.storage import Folder
+from slackwater.engine.store.versions import document
 from slackwater.sinks.base import Sink
 
 KEEP_MANIFESTS = 5
@@ -41,13 +42,19 @@ class _Named:
 
     runs: frozenset[str]
     outputs: Mapping[str, frozenset[str]]
+    versions: frozenset[str]
 
     @classmethod
     def by(cls, manifest: Manifest) -> _Named:
         groups = [g for op in manifest.runs.values() for g in op]
         runs = (r.name for part in (*groups, *manifest.tables.values()) for r in part)
         outputs = {n: frozenset(f.name for f in files) for n, files in manifest.outputs.items()}
-        return cls(frozenset(runs), outputs)
+        return cls(frozenset(runs), outputs, versions_of(manifest))
+
+
+def versions_of(one: Manifest | Intent) -> frozenset[str]:
+    """The lists of relations' versions that a manifest or an intent names."""
+    return frozenset(document(name, taken.version) for name, taken in one.relations.items())
 
 
 class Cleaner:
@@ -69,6 +76,7 @@ class Cleaner:
     def started(self) -> None:
         """Remove what earlier drivers left."""
         self._sweep()
+        self._sweep_versions()
         now = wall_micros()
         for folder, live in self._folders():
             unnamed = [name for name in folder.files() if name not in live]
@@ -113,6 +121,15 @@ class Cleaner:
             _remove(folder, (name for name in folder.files() if _batch(name) < oldest))
         for sink in self._sinks.values():
             sink.forget(oldest)
+        if any(named.versions for named in self._kept.values()):
+            self._sweep_versions()
+
+    def _sweep_versions(self) -> None:
+        """Remove the lists of versions that no kept manifest names, nor the intent of a batch that is yet to be committed."""
+        folder = self._folder(self._checkpoint.relations)
+        unnamed = set(folder.files()).difference(*(named.versions for named in self._kept.values()))
+        intent = manifests.newest_intent(self._checkpoint) if unnamed else None
+        _remove(folder, unnamed - (versions_of(intent) if intent is not None else set()))
 
     def _folder(self, path: PurePath) -> Folder:
         return Folder(self._checkpoint.storage, path)

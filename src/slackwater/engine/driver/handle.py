@@ -13,7 +13,7 @@ from slackwater.engine.clock import monotonic, sleep
 from slackwater.engine.driver.loop import Closed, Loop
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.control import request_flush
+from slackwater.engine.store.control import request_flush, request_refresh
 from slackwater.engine.store.evidence import is_published
 from slackwater.errors import AnalysisError, ExecutionError
 
@@ -51,7 +51,7 @@ class Group(Protocol):
 
 
 class StreamingQuery:
-    """A running query. It has the members of PySpark's ``StreamingQuery``, and ``flush``.
+    """A running query. It has the members of PySpark's ``StreamingQuery``, ``flush`` and ``refresh``.
 
     ``endOfStream`` makes a second, short run of Spark's query after the first has drained its input.
     """
@@ -285,6 +285,18 @@ class StreamingQuery:
                 "outputs can be added and removed while a query runs, and this one has ended",
                 hint="start it again on its checkpoint with other outputs",
             )
+
+    def refresh(self, relation: str) -> None:
+        """Have a relation looked at when the next batch begins, whatever its ``refresh`` says; durable from the return on."""
+        known = list(self._loop.query.relations)
+        if relation not in known:
+            raise AnalysisError(
+                "NO_RELATION",
+                f"the query reads no relation {relation!r}",
+                hint=f"its relations are: {', '.join(known) or 'none'}",
+                name=relation,
+            )
+        request_refresh(self._checkpoint, relation)
 
     def flush(self, timeout: float | None = 60) -> None:
         """Close every window that holds a row seen so far, and wait until the results are visible.

@@ -7,6 +7,7 @@ streams end, what the user asked for. A batch that is tried again takes what its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slackwater.engine.driver.feedback import taken_in
@@ -34,11 +35,13 @@ from slackwater.errors import CheckpointError
 if TYPE_CHECKING:
     from slackwater.engine.driver.host import Host
     from slackwater.engine.driver.loop import Query
+    from slackwater.engine.driver.relations import Relations
 
 
 def intended(
     query: Query,
     checkpoint: Checkpoint,
+    relations: Relations,
     batch_id: int,
     base: Manifest | None,
     bounds: Mapping[str, Mapping[str, int]],
@@ -101,8 +104,12 @@ def intended(
         taken_in(checkpoint, query.plan, query.feedback, batch_id, base, bounds, now).to_json(),
     )
     earlier = manifests.read_intent(checkpoint, batch_id)
-    if earlier is not None:
+    if earlier is None:
+        intent = replace(intent, relations=relations.taken(base, now))
+    else:
         intent = _repeat(checkpoint, earlier, intent)
+        taken = relations.repeated(earlier.relations, base, intent.now)
+        intent = replace(intent, relations=taken)
     if base is not None and base.final and (is_new or any(files.values())):
         raise CheckpointError(
             "STREAM_HAS_ENDED",
@@ -140,9 +147,16 @@ def check_done(host: Host, checkpoint: Checkpoint, done: Manifest) -> None:
 
 
 def worth_running(
-    query: Query, checkpoint: Checkpoint, intent: Intent, base: Manifest | None, batch: Batch
+    query: Query,
+    checkpoint: Checkpoint,
+    relations: Relations,
+    intent: Intent,
+    base: Manifest | None,
+    batch: Batch,
 ) -> bool:
-    """Whether anything can change: new input, a request, or bounds that follow the clock."""
+    """Whether anything can change: new input, a request, a version with partners for rows that wait, or bounds that follow
+    the clock.
+    """
     location = checkpoint.location
     if intent.batch in manifests.intended(checkpoint):
         return True  # it was worth it once, and an intent that Spark commits must have a manifest
@@ -154,6 +168,8 @@ def worth_running(
     if _keeps_rows(query):
         return True
     if intent.final or batch.flush or owes(query.plan, batch.ledgers):
+        return True
+    if relations.wakes(intent.relations, base):
         return True
     return new_progress(batch, []).bounds != batch.bounds
 

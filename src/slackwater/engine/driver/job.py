@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from slackwater.engine.driver.row_step import row_step
+from slackwater.engine.driver.row_step import row_steps
 from slackwater.engine.driver.workers import in_worker
 from slackwater.engine.lowlevel.fused import Fused
 from slackwater.engine.lowlevel.inputs import Input, row_frame
@@ -31,7 +31,7 @@ from slackwater.engine.plan.reading import (
 )
 from slackwater.engine.store.kept import forget
 from slackwater.errors import ExecutionError
-from slackwater.model.node import Late
+from slackwater.model.node import Late, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,16 +57,16 @@ def run_job(
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ROWS_PER_ARROW_BATCH))
     current = _low_level(spark, frame, batch, inputs, splits, has_rows)
     for path in batch.plan.paths:
-        if path.blocked_by is not None and isinstance(batch.plan.node(path.producer), Late):
-            current = row_step(current, batch, path)
+        producer = batch.plan.node(path.producer)
+        if isinstance(producer, Source | Late):
+            current = row_steps(current, batch, path, begun=isinstance(producer, Source))
     for level in range(1, batch.plan.top + 1):
         control = _group_rows(spark, batch.groups)
         current = current.unionAll(control).repartition(batch.groups, "route")
         current = current.mapInArrow(in_worker(group_task(batch, level)), spark_schema())
         for operator in batch.plan.at(level):
             for path in (p for n in operator.producers for p in batch.plan.paths_from(n)):
-                if path.blocked_by is not None:
-                    current = row_step(current, batch, path)
+                current = row_steps(current, batch, path)
     with task_errors():
         bodies = [unpack(bytes(row.blob))[1] for row in current.collect()]
     reports = [TaskReport.from_json(body) for body in bodies]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -34,6 +34,7 @@ from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, intended, worth_running
 from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import feedback_record, progress_record
+from slackwater.engine.driver.relations import Relations, RelationUse
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.lowlevel.unread import Unread, joined, pieces, unread
@@ -82,7 +83,8 @@ class Query:
 
     ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
     ``host`` gives the batches and runs their jobs: Spark, unless a test plays it. ``warnings`` say what of its state may grow.
-    ``feedback`` is what the start declares.
+    ``feedback`` is what the start declares. ``relations`` are those that the plan names; with ``newest_versions`` a batch
+    that is repeated may take a newer version, where its own is gone.
     """
 
     plan: Plan
@@ -96,6 +98,8 @@ class Query:
     host: Host = field(default_factory=SparkHost)
     warnings: tuple[str, ...] = ()
     feedback: Declared = ()
+    relations: Mapping[str, RelationUse] = field(default_factory=dict)
+    newest_versions: bool = False
 
     def sources_of(self, index: int) -> tuple[int, ...]:
         """Spark's numbers of the sources that an input reads."""
@@ -122,6 +126,9 @@ class Loop:
         self.last = manifests.last(checkpoint)
         self._busy = Lock()
         self._planner = ThreadPoolExecutor(1, "slackwater-placing")
+        self.relations = Relations(
+            query.plan, query.relations, checkpoint, newest=query.newest_versions
+        )
         self._cleaner = Cleaner(checkpoint, query.sinks)
         self._cleaner.started()
 
@@ -160,7 +167,8 @@ class Loop:
 
     def end(self) -> None:
         """The query ends: what workers keep for it goes. If Spark has ended as well, it is gone."""
-        if any(kind_of(o).keeps_blocks(o) for o in self.query.plan.operators):
+        kept = any(kind_of(o).keeps_blocks(o) for o in self.query.plan.operators)
+        if kept or self.query.relations:
             with contextlib.suppress(Exception):
                 self.query.host.forget(str(self.checkpoint.root))
 
@@ -181,13 +189,13 @@ class Loop:
         started = monotonic()
         bounds = self._bounds(base)
         intent, has_rows, files = intended(
-            self.query, self.checkpoint, batch_id, base, bounds, final=self.final
+            self.query, self.checkpoint, self.relations, batch_id, base, bounds, final=self.final
         )
         feedback = arranged(self.query.plan, intent, base, bounds)
         intent = self._signed(intent, feedback)
         batch = self._batch(intent, base, bounds, feedback)
         if not feedback.changed and not worth_running(
-            self.query, self.checkpoint, intent, base, batch
+            self.query, self.checkpoint, self.relations, intent, base, batch
         ):
             self.idle_count += 1
             return
@@ -198,6 +206,7 @@ class Loop:
         batch = replace(batch, skipped=feedback.unread.reports)
         splits = self._splits(held, feedback.unread)
         failpoints.hit("intent.before")
+        self.relations.write(intent.relations)
         manifests.write_intent(self.checkpoint, intent)
         failpoints.hit("intent.after")
         if feedback.changed:
@@ -220,6 +229,8 @@ class Loop:
         shown = feedback_record(feedback, kept, dropped, batch.now)
         if shown:
             result.progress["feedback"] = shown
+        if result.relations:
+            result.progress["relations"] = self.relations.record(result, reports)
         self._sync()
         manifests.commit(self.checkpoint, result)
         committed = monotonic()
@@ -278,6 +289,7 @@ class Loop:
             ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
             tables=base.tables if base is not None else {},
+            relations=self.relations.at(intent.relations, base),
             root=str(self.checkpoint.root),
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
@@ -372,6 +384,7 @@ class Loop:
             inputs=intent.inputs,
             offsets_file=intent.offsets_file,
             logs=intent.logs,
+            relations=intent.relations,
             query=self.query_id,
             description=list(self.checkpoint.description or ()),
             ledgers=ledgers,

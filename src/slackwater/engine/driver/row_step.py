@@ -26,7 +26,7 @@ from slackwater.engine.paths.wire import (
     unpack,
 )
 from slackwater.engine.plan.plan import Path
-from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, unknown_step
 from slackwater.kernels.types import arrow_schema, cast_table
 from slackwater.model.names import ours
 from slackwater.model.schema import Field
@@ -38,17 +38,26 @@ ROUTE, BLOB = ours("_route"), ours("_blob")
 _HEAD = [pa.field(ROUTE, pa.int32()), pa.field(BLOB, pa.binary())]
 
 
-def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
-    """Evaluate the steps of one path in Spark SQL."""
+def row_steps(current: DataFrame, batch: Batch, path: Path, *, begun: bool = False) -> DataFrame:
+    """Evaluate in Spark SQL what it must of one path; ``begun``: it has done so where the rows were read, up to a relation."""
+    path = batch.guards.guarded(path, soft=False)
+    while path.blocked_by is not None:
+        if path.begins_in_spark and not begun:
+            current = _row_step(current, batch, path)
+        begun, path = False, path.behind_first
+    return current
+
+
+def _row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
+    """Evaluate the first steps of a path."""
     from pyspark.sql import functions as F
 
-    path = batch.guards.guarded(path, soft=False)
     head = (Field(ROUTE, "int"), Field(BLOB, "binary"))
     # Beside a passing blob every column is null, also those that never are in rows.
     columns = tuple(replace(f, nullable=True) for f in path.fields)
     opened = current.mapInArrow(_open_task(path), struct_of((*head, *columns)))
     shown = path.fields
-    for step in path.steps:
+    for step in path.stretches[0].steps:
         match step:
             case FilterStep():
                 test = f"CASE WHEN `{BLOB}` IS NULL THEN {step.condition.sql} ELSE TRUE END"
@@ -60,11 +69,13 @@ def row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
                 ]
                 opened = opened.select(ROUTE, BLOB, *items)
                 shown = tuple(Field(c.name, c.expr.type) for c in step.columns)
+            case LookupStep():
+                raise TypeError("a table of a relation is with the column engine")
             case _:
                 raise unknown_step(step)
     # mapInArrow looks columns up by name, and would take a dot in one for a field of a struct.
     plain = opened.toDF(ROUTE, BLOB, *(f"c{i}" for i in range(len(shown))))
-    return plain.mapInArrow(_pack_task(batch, path, shown), spark_schema())
+    return plain.mapInArrow(_pack_task(batch, path.behind_first), spark_schema())
 
 
 def _open_task(path: Path) -> Task:
@@ -90,9 +101,8 @@ def _open_task(path: Path) -> Task:
     return run
 
 
-def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
-    done = replace(path, steps=(), fields=fields)
-    names = [f.name for f in fields]
+def _pack_task(batch: Batch, path: Path) -> Task:
+    names = [f.name for f in path.fields]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -109,11 +119,11 @@ def _pack_task(batch: Batch, path: Path, fields: tuple[Field, ...]) -> Task:
                 )
             rows = pa.Table.from_batches([received.filter(pc.invert(is_blob))])
             if rows.num_rows:
-                delivery.send(done, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
+                delivery.send(path, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
         delivery.finish()
         messages = list(delivery.messages)
-        if delivery.files or delivery.dropped:
-            report = TaskReport.of_files(delivery.files, delivery.dropped)
+        if delivery.files or delivery.dropped or delivery.relations:
+            report = TaskReport.of_files(delivery.files, delivery.dropped, delivery.relations)
             messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
         yield from to_batches(messages)
 

@@ -16,14 +16,22 @@ import pyarrow.compute as pc
 from slackwater.engine.lowlevel.source_task import SourceTask
 from slackwater.engine.lowlevel.time_ranges import TimeRange
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.lookup import FIRST, equal, further, left_sql, table_key
 from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.plan.guards import NO_GUARDS, Guards
 from slackwater.engine.plan.plan import Operator, Path, Plan
-from slackwater.engine.plan.steps import FilterStep, GuardStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import (
+    FilterStep,
+    GuardStep,
+    LookupStep,
+    ProjectStep,
+    unknown_step,
+)
 from slackwater.kernels.aggregates import partials
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.model.aggregate import Primitive
 from slackwater.model.duck_sql import quote
+from slackwater.model.join import is_existence
 from slackwater.model.names import PASS, SOURCE, key, ours, sub_query
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.schema import Expr
@@ -47,6 +55,8 @@ from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_
 PART = ours("_part")
 GONE = ours("_gone")
 """Which guard of feedback dropped a row, counted from 1; 0 if none did."""
+ONCE = ours("_once")
+"""Whether a row is the first of those that a row of the source has become, where a relation may have several partners."""
 
 NEEDS_OLDEST = ("max_delay",)
 """Kinds of policies that need to know the oldest time of a batch."""
@@ -167,7 +177,9 @@ def query(
                 f"{'count(1)' if sql in counts else sql} AS {ours(name)}"
                 for name, sql in partials.spark_partials(guarded) or ()
             )
-    items.append(f"count(1) AS {ours('_n')}")
+    multiplies = any(not is_existence(s.how) for s in path.lookups)
+    counted = f"count(1) FILTER (WHERE {ONCE})" if multiplies else "count(1)"
+    items.append(f"{counted} AS {ours('_n')}")
     footers = times_of_footers(batch, fused, ranges or ())
     for i in range(len(source.times)):
         if i not in footers:
@@ -274,9 +286,40 @@ def _relation(
                     for c in step.columns
                 ]
                 sql = f"SELECT {', '.join([*columns, *carried])} FROM {sub_query(sql)}"
+            case LookupStep():
+                sql = _met(step, sql, carried, passing is not None, filtered)
+                if not is_existence(step.how) and ONCE not in carried:
+                    carried.append(ONCE)
+                filtered = filtered or step.drops_rows
             case _:
                 raise unknown_step(step)
     return sql
+
+
+def _met(step: LookupStep, rows: str, carried: Sequence[str], passing: bool, filtered: bool) -> str:
+    """The rows after a join with a relation: none is left out, since each tells progress; `PASS` says which would be."""
+    guard = PASS if passing else None
+    taken = [c for c in carried if c not in (PASS, ONCE)]
+    along = "".join(f", {c}" for c in carried)
+    left = f"({left_sql(step, sub_query(rows), guard, along)}) AS {ours('_l')}"
+    made = [f"{_guard(str(c.expr.duck), filtered)} AS {quote(c.name)}" for c in step.columns]
+    test = further(step)
+    if is_existence(step.how):
+        condition = equal(step) if test is None else f"{equal(step)} AND {test}"
+        is_there = f"EXISTS (SELECT 1 FROM {step.form.table} WHERE {condition})"
+        wanted = is_there if step.how == "left_semi" else f"NOT {is_there}"
+        made.append(f"CASE WHEN {PASS} THEN {wanted} ELSE FALSE END AS {PASS}")
+        taken += [c for c in carried if c == ONCE]
+        return f"SELECT {', '.join([*made, *taken])} FROM {left}"
+    first = f"coalesce({FIRST}, TRUE)"
+    made.append(f"{f'({ONCE} AND {first})' if ONCE in carried else first} AS {ONCE}")
+    if step.how == "inner":
+        met = f"{table_key(0)} IS NOT NULL" + ("" if test is None else f" AND {test}")
+        made.append(f"CASE WHEN {PASS} THEN {met} ELSE FALSE END AS {PASS}")
+    elif passing:
+        taken.append(PASS)
+    joined = f"{left} LEFT JOIN {step.form.table} ON {equal(step)}"
+    return f"SELECT {', '.join([*made, *taken])} FROM {joined}"
 
 
 def _ticks(i: int) -> str:

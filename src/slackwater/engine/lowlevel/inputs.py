@@ -27,7 +27,7 @@ from slackwater.engine.plan.reading import (
     Scan,
     unknown,
 )
-from slackwater.engine.plan.steps import FilterStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, unknown_step
 from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.model.names import PASS, SOURCE, ours
 from slackwater.model.schema import Field
@@ -248,7 +248,7 @@ def _evaluate(
         *[F.col(quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
     )
     shown = list(names)
-    for step in path.steps:
+    for step in path.stretches[0].steps:
         match step:
             case FilterStep():
                 test = f"CASE WHEN {PASS} THEN coalesce({step.condition.sql}, FALSE) ELSE FALSE END"
@@ -260,6 +260,8 @@ def _evaluate(
                 ]
                 current = current.select(_WHOLE, PASS, *items)
                 shown = [c.name for c in step.columns]
+            case LookupStep():
+                raise TypeError("a table of a relation is with the column engine")
             case _:
                 raise unknown_step(step)
     struct = F.struct(*[F.col(quoted(c)) for c in shown], F.col(PASS))

@@ -10,6 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.paths.relation_tables import relation_tables
+from slackwater.engine.paths.reports import RelationReads
 from slackwater.engine.paths.steps import carrying, relation
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.plan.steps import Step
@@ -41,16 +43,18 @@ class UsableRows:
     usable: Mask
     ready: Mapping[int, pa.Table] | None
 
-    def has_steps_done(self, path: Path) -> bool:
-        """Whether Spark has done the steps of a path."""
-        return self.ready is not None and path.id in self.ready
+    def lacks_steps(self, path: Path) -> bool:
+        """Whether Spark must do steps of a path that it has not done."""
+        done = self.ready is not None and path.id in self.ready
+        return (path.behind_first if done else path).blocked_by is not None
 
     def along(self, path: Path) -> tuple[pa.Table, tuple[Step, ...], Mask]:
         """The rows of a path, the steps that are left to do, and which of the rows go along."""
         if self.ready is None or path.id not in self.ready:
             return self.table, path.steps, self.usable
         rows = self.ready[path.id]
-        return rows, (), self.usable & rows[PASS].to_numpy(zero_copy_only=False)
+        left = path.behind_first.steps
+        return rows, left, self.usable & rows[PASS].to_numpy(zero_copy_only=False)
 
 
 class QualityRows:
@@ -111,7 +115,7 @@ class QualityRows:
         times = ticks[chunk.usable]
         counted = {} if window is None else tally(times, closed_by(bound, window), window)
         seen = Moments.ones(len(times))
-        if reader.path.blocked_by is not None and not chunk.has_steps_done(reader.path):
+        if chunk.lacks_steps(reader.path):
             return GatheredRows(counted, (seen, seen, *[Moments()] * len(reader.values)))
         fed = feed(self.batch, reader, chunk)
         values = [v[fed.passed] for v in fed.values]
@@ -132,10 +136,12 @@ class QualityRows:
         rows, steps, kept = chunk.along(reader.path)
         rows = rows if kept.all() else rows.filter(pa.array(kept))
         base = relation(steps, f"SELECT * FROM {ROWS}")
-        return dict(self._moments(rows, base, reader.values, f"hash({', '.join(reader.keys)})"))
+        tables = relation_tables(self.batch, reader.path.lookups, RelationReads())
+        key = f"hash({', '.join(reader.keys)})"
+        return dict(self._moments({ROWS: rows, **tables}, base, reader.values, key))
 
     def _moments(
-        self, rows: pa.Table, base: str, values: Sequence[str], key: str
+        self, tables: Mapping[str, pa.Table], base: str, values: Sequence[str], key: str
     ) -> list[tuple[int, tuple[Moments, ...]]]:
         """Moments of the rows and of each column of values by group, for those with the least hash."""
         items = ["count(*)"]
@@ -146,7 +152,7 @@ class QualityRows:
         named = ", ".join(f"{sql} AS {ours(f'_c{i}')}" for i, sql in enumerate(items))
         sql = f"SELECT {key} AS {_HASH}, {named} FROM {sub_query(base)} GROUP BY 1 ORDER BY 1"
         sql = f"{sql} LIMIT {MAX_GROUPS}"
-        sums = sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: rows})
+        sums = sql_to_arrow(connect(self.batch.settings.memory), sql, tables)
         out = []
         for row in sums.to_pylist():
             numbers = [row[ours(f"_c{i}")] or 0 for i in range(len(items))]
@@ -168,7 +174,8 @@ def feed(batch: Batch, reader: Reader, chunk: UsableRows) -> Feed:
     items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
     sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
     rows = rows if kept.all() else rows.filter(pa.array(kept))
-    passing = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows})
+    tables = relation_tables(batch, reader.path.lookups, RelationReads())
+    passing = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows, **tables})
     at = passing[PLACE].to_numpy()
     passed[at] = True
     for i, column in enumerate(values):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -109,12 +108,13 @@ class SourceTask:
             if placed:
                 admitted, placed = self._spared(table, admitted, placed, plausible)
             if ready is not None and path.id in ready:
-                end = len(path.steps)
-                placed = tuple((0, g) for at, g in placed if at == end and not g.soft)
+                rest = path.behind_first
+                done = len(path.steps) - len(rest.steps)
+                placed = tuple((at - done, g) for at, g in placed if at >= done and not g.soft)
                 rows = ready[path.id]
                 admitted = admitted & rows[PASS].to_numpy(zero_copy_only=False)
                 rows = rows.drop_columns([PASS])
-                path = replace(path, steps=())
+                path = rest
             path, rows = self.strict.floored(path, rows)
             self._send(path, rows, admitted, placed, plausible)
         if self.late_names and n:

@@ -17,9 +17,10 @@ import pyarrow as pa
 from slackwater.engine.parquet.columns import FileColumns, read_metadata
 from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
 from slackwater.engine.parquet.folders import Folders
+from slackwater.engine.paths.relation_tables import relation_tables
 from slackwater.engine.plan.columns import carried
 from slackwater.engine.store.exact_paths import engine_paths
-from slackwater.kernels.column_engine import connect, plain, sql_to_arrow
+from slackwater.kernels.column_engine import connect, plain, scan_to_arrow
 from slackwater.model.names import sub_query
 from slackwater.model.schema import Field
 
@@ -124,7 +125,9 @@ def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Ta
         ranges = time_ranges(task.source.times, task.source.schema, splits)
         groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
         sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
-        partials = sql_to_arrow(connect(memory), sql, {})
+        reads = task.delivery.relations
+        tables = relation_tables(task.batch, fused.path.lookups, reads, counted=True)
+        partials = scan_to_arrow(connect(memory), sql, tables)
     for i, (least, greatest) in times_of_footers(task.batch, fused, ranges).items():
         for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):
             partials = partials.append_column(

@@ -157,8 +157,8 @@ def _alike(sources: Sequence[Source]) -> list[list[Source]]:
 def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> list[Message]:
     """Summaries to all groups, and this task's own files to group 0."""
     messages = broadcast_summaries(batch, tasks)
-    if delivery.files or delivery.dropped:
-        report = TaskReport.of_files(delivery.files, delivery.dropped)
+    if delivery.files or delivery.dropped or delivery.relations:
+        report = TaskReport.of_files(delivery.files, delivery.dropped, delivery.relations)
         messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
     return messages
 

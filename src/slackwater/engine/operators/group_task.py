@@ -130,6 +130,7 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
         progress.digest,
         progress if inbox.group == 0 and level == 1 else None,
         delivery.dropped,
+        delivery.relations,
     )
     if level == batch.plan.top:
         for item in (*inbox.descriptors, report):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from slackwater.engine.operators.by_tuple import ByTupleProgram
 from slackwater.engine.operators.custom import CustomProgram
 from slackwater.engine.operators.dedup import DedupKind
+from slackwater.engine.operators.held import HeldKind
 from slackwater.engine.operators.join_kind import JoinKind
 from slackwater.engine.operators.joint import JointProgram
 from slackwater.engine.operators.kinds import Kind
@@ -20,7 +21,7 @@ from slackwater.engine.operators.sort import SortKind
 from slackwater.engine.operators.time_windows import TimeKind
 from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.plan.plan import Operator
-from slackwater.model.node import Aggregate, Dedup, Join, SharedPanes, SharedSort, Sort
+from slackwater.model.node import Aggregate, Dedup, Held, Join, SharedPanes, SharedSort, Sort
 from slackwater.model.registry import Registry
 from slackwater.model.window import (
     ByTuple,
@@ -54,6 +55,7 @@ PROGRAMS: Registry[Kind] = Registry(
         Sort: SortKind(),
         SharedSort: SharedSortKind(),
         Join: JoinKind(),
+        Held: HeldKind(),
     },
 )
 """Of all other stateful nodes, by their type."""

@@ -49,12 +49,24 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class RelationAt:
+    """A relation as a batch sees it: the ``version`` that it takes, and the one of the batch ``before`` it.
+
+    ``memory`` is how many bytes of it an executor may keep.
+    """
+
+    version: str
+    before: str | None = None
+    memory: int = 0
+
+
+@dataclass(frozen=True)
 class Batch:
     """One micro-batch as its tasks see it.
 
     ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
     operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
-    tables per operator; ``guards`` what feedback lets tasks drop, and
+    tables per operator; ``relations`` the versions of relations, by name; ``guards`` what feedback lets tasks drop, and
     ``skipped`` what sources have to report of rows that no task reads.
     """
 
@@ -74,6 +86,7 @@ class Batch:
     ledgers: dict[str, list[Any]] = field(default_factory=dict)
     holds: dict[str, list[int]] = field(default_factory=dict)
     tables: dict[str, list[Run]] = field(default_factory=dict)
+    relations: dict[str, RelationAt] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     failpoints: str = ""
     guards: Guards = NO_GUARDS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -17,9 +18,11 @@ import pyarrow.parquet as pq
 from slackwater.engine.paths.batch import Batch, Staging
 from slackwater.engine.paths.partition_dirs import partition_tables
 from slackwater.engine.paths.registry import admitted
-from slackwater.engine.paths.steps import relation, renamed
+from slackwater.engine.paths.relation_tables import relation_tables
+from slackwater.engine.paths.reports import RelationReads
+from slackwater.engine.paths.steps import Queried, relation, renamed
 from slackwater.engine.paths.wire import Message, pack, routes
-from slackwater.engine.plan.guards import Placed
+from slackwater.engine.plan.guards import Placed, with_guards
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.plan.steps import GuardStep
 from slackwater.engine.store import failpoints
@@ -47,6 +50,7 @@ class Delivery:
         self.task = task
         self.messages: list[Message] = []
         self.files: dict[str, list[OutputFile]] = {}
+        self.relations = RelationReads()
         self._pending: dict[str, list[pa.Table]] = {}
         self._pending_bytes = 0
         self.dropped: dict[str, int] = {}
@@ -59,15 +63,16 @@ class Delivery:
     def send_guarded(self, path: Path, table: pa.Table, placed: Sequence[Placed]) -> None:
         """Take rows along ``path``, past guards.
 
-        Where Spark evaluates the steps, it evaluates the guards as well (`row_step`).
+        Where Spark evaluates some of the steps, guards that are not soft are steps among them (`row_step`), and the others
+        are left out.
         """
         if path.blocked_by is not None:
-            self.send(path, table)
+            self.send(with_guards(path, [(at, g) for at, g in placed if not g.soft]), table)
             return
         done = 0
         for at, guard in placed:
             if at > done:
-                rows = self.queried(relation(path.steps[done:at]), table)
+                rows = self._queried(path)(relation(path.steps[done:at]), table)
                 table, done = self._as_rows_of(guard, rows), at
             left = self.queried(f"SELECT * FROM {ROWS} WHERE {guard.condition.duck}", table)
             self.drop(guard.place, table.num_rows - left.num_rows)
@@ -88,9 +93,12 @@ class Delivery:
     def send(self, path: Path, table: pa.Table) -> None:
         """Take the rows of ``table`` (the producer's columns) along ``path``.
 
-        Steps that only Spark can evaluate are not run here: the rows leave as they are, for `row_step`.
+        Steps that only Spark can evaluate are not run here: the rows leave as they are then, for `row_step`.
         """
         if path.blocked_by is not None:
+            if not path.begins_in_spark:
+                sql = relation(path.stretches[0].steps)
+                table, path = self._queried(path)(sql, table), path.behind_first
             table = cast_table(table, path.fields)
             self.messages.extend((routes(self.batch.groups)[0], b) for b in pack(path.id, table))
             return
@@ -99,7 +107,7 @@ class Delivery:
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
-        self._route(path, admitted(operator, path, table, self.queried))
+        self._route(path, admitted(operator, path, table, self._queried(path)))
 
     def send_partials(self, path: Path, partials: pa.Table) -> None:
         """Send an aggregate's partials, already cut by bucket, to their groups."""
@@ -126,7 +134,7 @@ class Delivery:
         rows = renamed(path.steps, table)
         if rows is None:
             sql = relation(path.steps, f"SELECT * FROM {ROWS}")
-            rows = self.queried(sql, table)
+            rows = self._queried(path)(sql, table)
         self.keep_output(name, rows)
 
     def keep_output(self, name: str, table: pa.Table) -> None:
@@ -176,4 +184,13 @@ class Delivery:
         return next(o.node.schema for o in self.batch.plan.outputs if o.name == name)
 
     def queried(self, sql: str, table: pa.Table) -> pa.Table:
-        return sql_to_arrow(connect(self.batch.settings.memory), sql, {ROWS: table})
+        """What a statement over rows gives that needs no relation."""
+        return _queried(self.batch.settings.memory, {}, sql, table)
+
+    def _queried(self, path: Path) -> Queried:
+        tables = relation_tables(self.batch, path.lookups, self.relations)
+        return partial(_queried, self.batch.settings.memory, tables)
+
+
+def _queried(memory: str, tables: dict[str, pa.Table], sql: str, rows: pa.Table) -> pa.Table:
+    return sql_to_arrow(connect(memory), sql, {ROWS: rows, **tables})

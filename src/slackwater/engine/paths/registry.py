@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from slackwater.engine.paths import aggregate, dedup, join, shared_sort, sort
+from slackwater.engine.paths import aggregate, dedup, held, join, shared_sort, sort
 from slackwater.engine.paths.steps import Queried
 from slackwater.engine.plan.plan import Operator, Path
-from slackwater.model.node import Aggregate, Dedup, Join, SharedPanes, SharedSort, Sort
+from slackwater.model.node import Aggregate, Dedup, Held, Join, SharedPanes, SharedSort, Sort
 from slackwater.model.registry import Registry
 from slackwater.model.window import (
     ByTuple,
@@ -57,6 +57,7 @@ ADMISSIONS: Registry[Admission] = Registry(
         Sort: sort.admit,
         SharedSort: shared_sort.admit,
         Join: join.admit,
+        Held: held.admit,
     },
 )
 

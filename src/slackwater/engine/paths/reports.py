@@ -240,12 +240,40 @@ class OperatorReport:
         )
 
 
+@dataclass
+class Reads:
+    """What tasks did for a relation: tables that they had in memory (``hits``) or not (``misses``), files that they decoded
+    (``files``) and the bytes of these.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, other: Reads) -> None:
+        """And what was done besides."""
+        self.hits += other.hits
+        self.misses += other.misses
+        self.files += other.files
+        self.bytes += other.bytes
+
+
+class RelationReads(dict[str, Reads]):
+    """What tasks did for relations, by their names."""
+
+    def add(self, name: str, reads: Reads) -> None:
+        """Count what was done for one of them."""
+        self.setdefault(name, Reads()).add(reads)
+
+
 @dataclass(frozen=True)
 class TaskReport:
     """What one task did: its operators' reports, and the files it wrote by output.
 
     Tasks of level 0 have group -1 and no digest. ``digest`` is that of the progress the task computed; the progress itself
-    comes from the first group of level 1 alone. ``dropped`` counts the rows that guards of feedback dropped, by place.
+    comes from the first group of level 1 alone. ``dropped`` counts the rows that guards of feedback dropped, by place;
+    ``relations`` is what was done for these.
     """
 
     level: int
@@ -255,13 +283,17 @@ class TaskReport:
     digest: str | None = None
     progress: Progress | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
+    relations: Mapping[str, Reads] = field(default_factory=dict)
 
     @classmethod
     def of_files(
-        cls, outputs: Mapping[str, Sequence[OutputFile]], dropped: Mapping[str, int]
+        cls,
+        outputs: Mapping[str, Sequence[OutputFile]],
+        dropped: Mapping[str, int],
+        relations: Mapping[str, Reads],
     ) -> TaskReport:
         """The report of a task that runs no stateful operator."""
-        return cls(0, -1, {}, outputs, dropped=dropped)
+        return cls(0, -1, {}, outputs, dropped=dropped, relations=relations)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
@@ -277,6 +309,8 @@ class TaskReport:
             parts["progress"] = self.progress.to_json()
         if self.dropped:
             parts["dropped"] = dict(self.dropped)
+        if self.relations:
+            parts["relations"] = {name: plain(reads) for name, reads in self.relations.items()}
         return parts
 
     @classmethod
@@ -291,6 +325,7 @@ class TaskReport:
             json.get("digest"),
             None if progress is None else Progress.from_json(progress),
             json.get("dropped", {}),
+            {name: Reads(**reads) for name, reads in json.get("relations", {}).items()},
         )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from slackwater.engine.plan.steps import FilterStep, ProjectStep, Step, unknown_step
+from slackwater.engine.paths.lookup import lookup_sql
+from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, Step, unknown_step
 from slackwater.model.duck_sql import quote
 from slackwater.model.names import ROWS, sub_query
 from slackwater.model.schema import Named, column
@@ -40,6 +41,8 @@ def relation(steps: tuple[Step, ...], base: str = f"SELECT * FROM {ROWS}") -> st
             case ProjectStep():
                 items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
                 sql = f"SELECT {items} FROM {sub_query(sql)}"
+            case LookupStep():
+                sql = lookup_sql(step, sql)
             case _:
                 raise unknown_step(step)
     return sql
@@ -57,6 +60,8 @@ def _with_column(step: Step, extra: Named) -> Step:
             return step
         case ProjectStep():
             return ProjectStep((*step.columns, extra))
+        case LookupStep():
+            return step.carrying(extra)
         case _:
             raise unknown_step(step)
 
@@ -65,7 +70,7 @@ def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
     """The table after row operators that only choose and rename columns; None if one does more."""
     for step in steps:
         match step:
-            case FilterStep():
+            case FilterStep() | LookupStep():
                 return None
             case ProjectStep():
                 places = {quote(c): c for c in table.column_names}

@@ -8,9 +8,10 @@ from dataclasses import replace
 from slackwater.engine.plan.operators.registry import stateful
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.read_columns import ALL, Columns
-from slackwater.engine.plan.steps import FilterStep, ProjectStep, Step, unknown_step
+from slackwater.engine.plan.relations import is_plain
+from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, Step, unknown_step
 from slackwater.model.node import Late, Source
-from slackwater.model.schema import Field, Named
+from slackwater.model.schema import Field
 from slackwater.semantics.settings import resolve_source
 
 
@@ -59,7 +60,11 @@ def _narrowed(plan: Plan, path: Path) -> Path:
     steps: list[Step] = []
     for step in reversed(path.steps):
         if isinstance(step, ProjectStep):
-            step = ProjectStep(tuple(c for c in step.columns if c.name in wanted or not _plain(c)))
+            step = ProjectStep(
+                tuple(c for c in step.columns if c.name in wanted or not is_plain(c))
+            )
+        elif isinstance(step, LookupStep):
+            step = _of_lookup(step, wanted)
         wanted = _at_start((step,), wanted)
         steps.insert(0, step)
     return path if tuple(steps) == path.steps else replace(path, steps=tuple(steps))
@@ -73,6 +78,8 @@ def _at_start(steps: Sequence[Step], wanted: Columns) -> Columns:
                 wanted = wanted.and_those_of(step.condition)
             case ProjectStep():
                 wanted = Columns(texts=step.expressions)
+            case LookupStep():
+                wanted = Columns(step.used, step.keys)
             case _:
                 raise unknown_step(step)
     return wanted
@@ -95,7 +102,9 @@ def _at_end(plan: Plan, path: Path) -> Columns:
     return ALL if operator is None else stateful(operator.node).reads(operator.node, path.input)
 
 
-def _plain(column: Named) -> bool:
-    """Whether a projection gives a column of its input as it is, by whatever name."""
-    text = column.expr.sql
-    return text[:1] == text[-1:] == "`" and "`" not in text[1:-1].replace("``", "")
+def _of_lookup(step: LookupStep, wanted: Columns) -> LookupStep:
+    """The step without columns that nobody reads: the table is then narrower, too."""
+    if step.where is not None:
+        wanted = wanted.and_those_of(step.where)
+    columns = tuple(c for c in step.columns if c.name in wanted or not is_plain(c))
+    return replace(step, columns=columns or step.columns[:1])

@@ -42,13 +42,17 @@ class Guards:
 
     def guarded(self, path: Path, *, soft: bool = True) -> Path:
         """A path with its guards as steps; without those that are soft, if so asked."""
-        placed = [(at, g) for at, g in self.of(path) if soft or not g.soft]
-        if not placed:
-            return path
-        steps: list[Step] = list(path.steps)
-        for at, guard in reversed(placed):
-            steps.insert(at, guard)
-        return replace(path, steps=tuple(steps))
+        return with_guards(path, [(at, g) for at, g in self.of(path) if soft or not g.soft])
+
+
+def with_guards(path: Path, placed: Sequence[Placed]) -> Path:
+    """A path with guards as steps."""
+    if not placed:
+        return path
+    steps: list[Step] = list(path.steps)
+    for at, guard in reversed(placed):
+        steps.insert(at, guard)
+    return replace(path, steps=tuple(steps))
 
 
 NO_GUARDS = Guards()

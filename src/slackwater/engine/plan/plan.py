@@ -10,12 +10,12 @@ between two levels. An output is written by the tasks of its producer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slackwater.engine.plan.operators.registry import stateful
-from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.steps import LookupStep, Step, Stretch, fields_after, stretches
 from slackwater.kernels.rows.waiting import Places
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.model.meaning import Meaning
@@ -47,6 +47,28 @@ class Path:
     def blocked_by(self) -> Expr | None:
         """The first expression that the column engine cannot evaluate, or None."""
         return next((e for s in self.steps for e in s.expressions if e.duck is None), None)
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Its steps, cut where another engine takes over."""
+        return stretches(self.steps)
+
+    @property
+    def begins_in_spark(self) -> bool:
+        """Whether Spark evaluates its first steps."""
+        return bool(self.steps) and self.stretches[0].by_spark
+
+    @property
+    def behind_first(self) -> Path:
+        """The rest of the path, behind the steps that one engine evaluates."""
+        first = self.stretches[0].steps
+        rest = self.steps[len(first) :]
+        return replace(self, steps=rest, fields=fields_after(first, self.fields))
+
+    @property
+    def lookups(self) -> tuple[LookupStep, ...]:
+        """The steps that hold rows against a relation."""
+        return tuple(s for s in self.steps if isinstance(s, LookupStep))
 
     @property
     def has_filter(self) -> bool:

@@ -124,7 +124,7 @@ def chosen(plan: Plan, inputs: Sequence[Readable]) -> Plan:
 
 
 def _for_columns(plan: Plan, index: int, item: Readable) -> bool:
-    return not item.by_rows and not any(p.blocked_by for p in _paths(plan, index))
+    return not item.by_rows and not any(p.begins_in_spark for p in _paths(plan, index))
 
 
 def _by_columns(plan: Plan, index: int, strict: bool) -> Reading:
@@ -133,7 +133,7 @@ def _by_columns(plan: Plan, index: int, strict: bool) -> Reading:
 
 
 def _by_rows(plan: Plan, index: int, strict: bool) -> Reading:
-    blocked = tuple(p.id for p in _paths(plan, index) if p.blocked_by)
+    blocked = tuple(p.id for p in _paths(plan, index) if p.begins_in_spark)
     return RowsWithSteps(blocked, strict) if blocked else Rows(strict)
 
 
@@ -142,6 +142,8 @@ def _in_jvm(plan: Plan, index: int, otherwise: Reading) -> Reading:
     path = _reducible(plan, index)
     if path is None or not isinstance(otherwise, Rows | RowsWithSteps):
         return otherwise
+    if path.lookups:
+        return otherwise  # tables of relations are with the tasks
     operator = plan.operator(path.consumer)
     assert operator is not None
     time = next(t for t in operator.node.children[0].times if t.name == operator.on)
@@ -166,6 +168,10 @@ def _reducible(plan: Plan, index: int) -> Path | None:
     settings = resolve_source(source)
     if any(s.kind in ("punctuated", "quality") or s.future == "side" for s in settings):
         return None
+    if path.lookups and path.blocked_by is not None:
+        return None  # rows go through Spark behind a relation
+    if any(s.how == "left" and s.where is not None for s in path.lookups):
+        return None  # whether a row is alone is known when all its pairs are
     operator = plan.operator(path.consumer)
     if operator is None or not operator.is_aggregate:
         return None

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, NoReturn
 
-from slackwater.model.schema import Expr, Named
+from slackwater.engine.plan.read_columns import Columns
+from slackwater.engine.plan.relations import TableForm
+from slackwater.model.join import How, is_existence
+from slackwater.model.node import Held, Lookup, raw_name
+from slackwater.model.relation import Relation
+from slackwater.model.schema import Expr, Field, Named, column
 
 NEVER = Expr("FALSE", "boolean", "FALSE")
 
@@ -50,7 +56,143 @@ class ProjectStep:
         return tuple(c.expr for c in self.columns)
 
 
-Step = FilterStep | ProjectStep
+@dataclass(frozen=True)
+class LookupStep:
+    """Rows meet those of a relation that have their ``keys`` and satisfy ``where``; ``columns`` are made of both.
+
+    ``left`` are the columns of the rows as they come. The other fields are those of `model.node.Lookup`.
+    """
+
+    relation: Relation
+    keys: tuple[Expr, ...]
+    how: How
+    where: Expr | None
+    columns: tuple[Named, ...]
+    pair: tuple[Named, ...]
+    left: tuple[str, ...]
+
+    @classmethod
+    def of(cls, node: Lookup | Held, how: How | None = None) -> LookupStep:
+        """The step of an operator, or of another kind of join over the same rows."""
+        keys = tuple(k.expr for k in node.keys)
+        names = tuple(f.name for f in node.child.schema)
+        columns, pair = node.outputs, node.pair
+        if how is not None and is_existence(how):
+            columns, pair = own_columns(node.child.schema), node.tested if node.where else ()
+        return cls(node.relation, keys, how or node.how, node.where, columns, pair, names)
+
+    @property
+    def drops_rows(self) -> bool:
+        """Whether some row may be left out."""
+        return self.how != "left"
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """The expressions it evaluates."""
+        where = () if self.where is None else (self.where,)
+        return (*self.keys, *where, *(c.expr for c in (*self.columns, *self.pair)))
+
+    @property
+    def tested(self) -> tuple[Named, ...]:
+        """The columns that ``where`` is over."""
+        return self.pair if is_existence(self.how) else self.columns
+
+    @cached_property
+    def used(self) -> tuple[str, ...]:
+        """The columns of the rows as they come that are made into others."""
+        return tuple(n for n in self.left if self._names(raw_name(0, n)))
+
+    @cached_property
+    def form(self) -> TableForm:
+        """What is read of the relation."""
+        used = (f.name for f in self.relation.schema if self._names(raw_name(1, f.name)))
+        return TableForm(self.relation, tuple(used))
+
+    def _names(self, raw: str) -> bool:
+        text = column(raw, "").sql
+        return any(text in c.expr.sql for c in (*self.columns, *self.pair))
+
+    def carrying(self, extra: Named) -> LookupStep:
+        """The step with one more column taken along as it is."""
+        raw = Named(extra.name, column(raw_name(0, extra.name), extra.expr.type))
+        return replace(self, columns=(*self.columns, raw), left=(*self.left, extra.name))
+
+
+def own_columns(fields: tuple[Field, ...]) -> tuple[Named, ...]:
+    """The columns of rows as they come, from inside a join with a relation."""
+    return tuple(Named(f.name, column(raw_name(0, f.name), f.type)) for f in fields)
+
+
+Step = FilterStep | ProjectStep | LookupStep
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Steps of a path that one engine evaluates: Spark, or the column engine."""
+
+    steps: tuple[Step, ...]
+    by_spark: bool
+
+
+def stretches(steps: tuple[Step, ...]) -> tuple[Stretch, ...]:
+    """The steps of a path, cut where another engine takes over.
+
+    Tables of relations are with the column engine. Between two joins with one, all steps go to Spark if it must evaluate one of them.
+    """
+    made: list[Stretch] = []
+    run: list[Step] = []
+
+    def end() -> None:
+        if run:
+            add(tuple(run), any(e.duck is None for s in run for e in s.expressions))
+            run.clear()
+
+    def add(steps: tuple[Step, ...], by_spark: bool) -> None:
+        if made and not made[-1].by_spark and not by_spark:
+            made[-1] = Stretch((*made[-1].steps, *steps), False)
+        else:
+            made.append(Stretch(steps, by_spark))
+
+    for step in steps:
+        if isinstance(step, LookupStep):
+            end()
+            add((step,), False)
+        else:
+            run.append(step)
+    end()
+    return tuple(made)
+
+
+def from_relations(steps: tuple[Step, ...]) -> set[str]:
+    """The columns behind some steps that are made of a relation's."""
+    theirs: set[str] = set()
+    for step in steps:
+        match step:
+            case FilterStep():
+                continue
+            case ProjectStep():
+                theirs = {
+                    c.name
+                    for c in step.columns
+                    if any(n in Columns(texts=(c.expr,)) for n in theirs)
+                }
+            case LookupStep():
+                before = {column(raw_name(0, n), "").sql for n in theirs}
+                before |= {column(raw_name(1, f.name), "").sql for f in step.relation.schema}
+                theirs = {
+                    c.name for c in step.columns if any(text in c.expr.sql for text in before)
+                }
+            case _:
+                raise unknown_step(step)
+    return theirs
+
+
+def fields_after(steps: tuple[Step, ...], fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """The columns of rows behind some steps."""
+    for step in steps:
+        if not isinstance(step, FilterStep):
+            fields = tuple(Field(c.name, c.expr.type) for c in step.columns)
+    return fields
 
 
 def unknown_step(step: NoReturn) -> TypeError:

@@ -6,12 +6,14 @@ judged by. Everything a slack depends on is in the manifest, so a restart goes o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.engine.paths.reports import Progress
 from slackwater.engine.plan.plan import Operator, Path, Plan
+from slackwater.engine.plan.read_columns import Columns
+from slackwater.engine.plan.steps import from_relations
 from slackwater.engine.progress.recall import check_recall, recall_settings
 from slackwater.errors import AnalysisError
 from slackwater.model.aggregate import Primitive
@@ -130,6 +132,7 @@ def check(plan: Plan) -> None:
                     hint="give the target to a result: s.groupBy(sw.window(...)).agg(...).withQuality(...)",
                     stream=source.given_name,
                 )
+            _check_relations(plan, source, setting, reading)
             if setting.strict and any(r.consumer.window is None for r in reading):
                 raise AnalysisError(
                     "BAD_QUALITY",
@@ -139,6 +142,31 @@ def check(plan: Plan) -> None:
                     stream=source.given_name,
                 )
     check_recall(plan)
+
+
+def _check_relations(
+    plan: Plan, source: Source, setting: BoundRule, reading: Sequence[Reader]
+) -> None:
+    """The error of an aggregate is known from values that rows had when they came; a relation's are of the batch's version."""
+    if setting.target is None or setting.target.error is None:
+        return
+    for reader in reading:
+        operator = plan.unshared.operator(reader.path.consumer)
+        node = None if operator is None else operator.node
+        if not reader.path.lookups or not isinstance(node, Aggregate):
+            continue
+        theirs = from_relations(reader.path.steps)
+        over = Columns(texts=(a for p in node.primitives for a in p.args))
+        column = next((name for name in sorted(theirs) if name in over), None)
+        if column is not None:
+            raise AnalysisError(
+                "BAD_QUALITY",
+                f"Quality(error=...) on stream '{source.given_name}' is for aggregates over the stream's columns, and "
+                f"'{column}' is one of a relation",
+                hint='use sw.Quality(coverage=0.99), or a fixed policy, such as sw.BoundedDelay("5 seconds")',
+                stream=source.given_name,
+                column=column,
+            )
 
 
 def adaptation(

@@ -20,6 +20,7 @@ from slackwater.engine.store.files import checksum, damaged, lost_file, seal, un
 from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.spark_log import has_offsets
 from slackwater.engine.store.storage import Lock, Locks, LockTaken, Storage
+from slackwater.engine.store.versions import FOLDER
 from slackwater.errors import CheckpointError
 
 FORMAT = 1
@@ -76,6 +77,11 @@ class Checkpoint:
     def control(self) -> PurePath:
         """Requests to a running query, such as flush."""
         return self.root / "control"
+
+    @property
+    def relations(self) -> PurePath:
+        """The files of each version of a relation; there only if the query has one."""
+        return self.root / FOLDER
 
     @property
     def epochs(self) -> PurePath:

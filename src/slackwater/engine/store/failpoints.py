@@ -55,6 +55,10 @@ FEEDBACK_POINTS = {
     "feedback.taken": "the intent that takes feedback in is on disk, files that are no requests are not yet set aside",
 }
 """Steps of a query that is sent feedback."""
+RELATION_POINTS = {
+    "relation.listed": "the list of a relation's version is on disk, no intent names it yet",
+}
+"""Steps of a query that reads a relation."""
 
 DISK_POINTS = {
     "disk.checkpoint": "the driver is about to write a file of the checkpoint",
@@ -65,7 +69,7 @@ DISK_POINTS = {
 }
 """Writes that find the disk full if the setting says ``full``."""
 
-_ALL = {**POINTS, **MOVE_POINTS, **FEEDBACK_POINTS, **DISK_POINTS}
+_ALL = {**POINTS, **MOVE_POINTS, **FEEDBACK_POINTS, **RELATION_POINTS, **DISK_POINTS}
 
 
 class InjectedFailure(RuntimeError):

@@ -117,6 +117,23 @@ class KeptFiles:
             # A full disk, or somebody removed the folder: then the block is read when it is needed.
             _remove(temporary)
 
+    def find(self, name: str) -> pa.Buffer | None:
+        """What `keep` put under a name; None if it is not kept. Whoever names it says by the name what it must be."""
+        try:
+            with pa.memory_map(str(self._folder / f"{name}@0")) as file:
+                whole = file.read_buffer()
+        except (OSError, pa.ArrowInvalid):
+            return None
+        length = whole.size - _SEAL.size
+        if length < 0:
+            return None
+        crc = _Seal(*_SEAL.unpack(whole.slice(length))).crc
+        return self.get(Located(name, 0, length, crc))
+
+    def keep(self, name: str, data: pa.Buffer) -> None:
+        """Keep bytes under a name that never means others."""
+        self.put(Located(name, 0, data.size, zlib.crc32(data)), data)
+
     def drop(self, at: Located) -> None:
         _remove(self._path(at))
 

@@ -72,6 +72,24 @@ class OutputFile:
     crc: int | None = None
 
 
+@dataclass(frozen=True)
+class Taken:
+    """The version of a relation that a batch takes: since when it is in force, and when the relation was last looked at.
+
+    Both are times of the batch's clock, None without one. ``asked`` is the newest request for a look that was met. ``problem``
+    says why what was seen then is not used. ``changed`` counts the files that the version before had not. ``replaced``: the
+    first try of the batch had taken another version, which is gone.
+    """
+
+    version: str
+    since: int | None = None
+    looked: int | None = None
+    asked: int = 0
+    problem: str | None = None
+    changed: int = 0
+    replaced: bool = False
+
+
 @dataclass
 class Manifest:
     """State of the query after ``batch``; see the module's text.
@@ -105,6 +123,7 @@ class Manifest:
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
     feedback: dict[str, Any] = field(default_factory=dict)
+    relations: dict[str, Taken] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -141,7 +160,12 @@ class Manifest:
         document["outputs"] = {
             name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()
         }
+        document["relations"] = _taken(document)
         return cls(**document)
+
+
+def _taken(document: dict[str, Any]) -> dict[str, Taken]:
+    return {name: Taken(**one) for name, one in document.get("relations", {}).items()}
 
 
 @dataclass(frozen=True)
@@ -167,6 +191,7 @@ class Intent:
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
     feedback: dict[str, Any] = field(default_factory=dict)
+    relations: dict[str, Taken] = field(default_factory=dict)
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
@@ -177,9 +202,10 @@ class Intent:
 
 
 def _lean(document: dict[str, Any]) -> dict[str, Any]:
-    """Without what most queries do not have."""
-    if not document["feedback"]:
-        del document["feedback"]
+    """Without what most queries do not have: they say nothing of it, as they did before it was there."""
+    for name in ("feedback", "relations"):
+        if not document[name]:
+            del document[name]
     return document
 
 
@@ -200,6 +226,7 @@ def _intent(document: dict[str, Any]) -> Intent:
     document.pop("format")
     document["ended"] = tuple(document["ended"])
     document["backlog"] = tuple(document["backlog"])
+    document["relations"] = _taken(document)
     return Intent(**document)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slackwater.model.aggregate import Primitive
-from slackwater.model.node import Aggregate, Dedup, Join, Late, Node, Sort, Source
+from slackwater.model.node import Aggregate, Dedup, Held, Join, Late, Lookup, Node, Sort, Source
 from slackwater.model.policy import Punctuated
 from slackwater.model.window import Landmark, is_all_time
 from slackwater.semantics.bounds import topological
@@ -46,6 +46,10 @@ def called(node: Node) -> str:
     if isinstance(node, Join):
         keys = [k.name for k in node.keys[0]] if node.keys else []
         return f"{node.how} join on {', '.join(keys) or 'any rows'}"
+    if isinstance(node, Lookup):
+        return f"{node.how} join with relation '{node.relation.name}'"
+    if isinstance(node, Held):
+        return f"rows held for relation '{node.relation.name}'"
     if isinstance(node, Sort):
         return f"sort by {node.on}"
     return _CALLED.get(type(node), type(node).__name__.lower())

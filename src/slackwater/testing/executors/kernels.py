@@ -29,8 +29,10 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     Sort,
@@ -135,6 +137,12 @@ class KernelMachine(LateJudge):
         self.said: list[Patterns] = [() for _ in self.nodes]
         self.says: list[Patterns] = self.said
         for node in self.nodes:
+            if isinstance(node, Lookup | Held):
+                raise AnalysisError(
+                    "NOT_IN_KERNELS",
+                    "relations are not the kernels' work: rows meet them on paths of the engine",
+                    hint="use the local executor",
+                )
             if isinstance(node, Aggregate) and node.emit_empty:
                 raise AnalysisError(
                     "NOT_IN_KERNELS", "emit_empty is not the kernels' work", hint="use the oracle"

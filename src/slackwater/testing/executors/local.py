@@ -7,7 +7,7 @@ failpoint in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from slackwater.testing.executors.observing import (
     table_of,
 )
 from slackwater.testing.local.run import LocalInput, LocalRun, NotReached, failing, scratch_folder
+from slackwater.testing.local.tables import WrittenTable
 from slackwater.testing.transcripts.script import Observed, Step, Transcript
 
 START_POINTS = ("lock.taken", "epoch.written", "query.written")
@@ -118,9 +119,14 @@ class _Play:
         zone = str(transcript.text.get("zone", "UTC"))
         built = passed(build(outputs, ansi=True, zone=zone, window_plan=plan), Written())
         self.clock = _LaterClock(clock_of(transcript))
+        self.tables = {
+            n: WrittenTable(folder / "relations" / n, r) for n, r in transcript.relations.items()
+        }
+        self.shown: Mapping[str, Any] = {}
         self.query = LocalRun(
             folder, built, [LocalInput(s.schema, splits) for s in self.sources],
             window_plan=plan, clock=self.clock, settings=settings,
+            relations={n: t.use for n, t in self.tables.items()},
         )  # fmt: skip
 
     def run(self, points: Sequence[str], armed_from: int) -> list[Observed]:
@@ -164,6 +170,10 @@ class _Play:
         """One batch, which is run again if the query fails in it; each stream has a file, also where it has no rows."""
         tables = {i: table_of(s, step.rows.get(s.name, [])) for i, s in enumerate(self.sources)}
         self.query.give(tables)
+        for name, rows in step.tables.items():
+            if rows is not self.shown.get(name):
+                self.tables[name].write(rows)
+        self.shown = step.tables
         while self.query.done == number:
             armed = self.ahead if number >= self.armed_from else []
             try:

@@ -25,8 +25,10 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Project,
     Sort,
     Source,
@@ -43,6 +45,7 @@ from slackwater.testing.executors.observing import (
     shown_late,
     table_of,
 )
+from slackwater.testing.local.tables import WrittenTable
 from slackwater.testing.transcripts.conditions import CONDITIONS
 from slackwater.testing.transcripts.join import input_of
 from slackwater.testing.transcripts.query import operator_of
@@ -113,6 +116,9 @@ class _SparkRun:
         self.rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self.bounds: dict[int, dict[str, dict[str, int]]] = {}
         self.records: dict[int, dict[str, Any]] = {}
+        self.tables = {
+            n: WrittenTable(folder / "relations" / n, r) for n, r in transcript.relations.items()
+        }
 
     def run(self, groups: Sequence[int]) -> list[Observed]:
         lives = [
@@ -125,6 +131,10 @@ class _SparkRun:
         for life, steps in enumerate(lives):
             for offset, step in enumerate(steps):
                 self._write(step, done + offset)
+            # All batches of a life run at once: a table changes from one life to the next alone.
+            for name, rows in steps[0].tables.items():
+                assert all(step.tables[name] is rows for step in steps)
+                self.tables[name].write(rows)
             done += len(steps)
             try:
                 if self.crash is not None and life == len(lives) - 1:
@@ -173,7 +183,13 @@ class _SparkRun:
             for name, source in self.transcript.sources.items()
         }
         queries = text["query"] if isinstance(text["query"], Mapping) else {"out": text["query"]}
-        builder = _Surface(streams, queries)
+        relations = {
+            n: sw.relation(
+                str(t.folder), list(self.transcript.relations[n].key), n, spark=self.spark
+            )
+            for n, t in self.tables.items()
+        }
+        builder = _Surface(streams, queries, relations)
         clock = clock_of(self.transcript)
         named = {f"out_{n}": builder.named(n) for n in queries}
         named |= {f"late_{n}": streams[n].late for n in shown_late(self.transcript)}
@@ -237,9 +253,16 @@ class _SparkRun:
 class _Surface:
     """Pipelines as calls of the public surface."""
 
-    def __init__(self, streams: Mapping[str, Stream], queries: Mapping[str, Any]):
+    def __init__(
+        self,
+        streams: Mapping[str, Stream],
+        queries: Mapping[str, Any],
+        relations: Mapping[str, Any] | None = None,
+    ):
         self.streams = streams
         self.queries = queries
+        self.relations = relations or {}
+        self.lookups: dict[str, Stream] = {}
         self.built: dict[str, Stream] = {}
 
     def named(self, name: str) -> Stream:
@@ -335,6 +358,20 @@ def _join(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
     return left.join(right, keys, within, where=where, memory=memory, **more)
 
 
+def _lookup(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    if "unmatched" in step:
+        return surface.lookups[step["unmatched"]].unmatched
+    relation = surface.relations[step["lookup"]]
+    if "only" in step:
+        relation = relation.where(step["only"])
+    keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", relation.key)]
+    more = {k: step[k] for k in ("how", "where", "hold") if k in step}
+    made = s.join(relation, keys, **more)
+    if "as" in step:
+        surface.lookups[step["as"]] = made
+    return made
+
+
 def _window(w: Mapping[str, Any], empty: bool) -> Any:
     """A window as a call of the public surface."""
     on = w.get("time")
@@ -366,6 +403,8 @@ CALLS: Registry[Call] = Registry(
         Late: _late,
         Union: _union,
         Join: _join,
+        Lookup: _lookup,
+        Held: _lookup,
         Filter: _where,
         Project: _select,
         Dedup: _dedup,

@@ -20,6 +20,7 @@ from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.types import arrow_schema
 from slackwater.sources.replay import replay
 from slackwater.surface.options import check_names
+from slackwater.surface.relation_uses import relation_uses
 from slackwater.surface.start import plan_of, settings_of, shares_panes, window_plan_of
 from slackwater.surface.stream import Stream
 from slackwater.testing.job import ALONE, schemas_of, streams_of
@@ -83,6 +84,7 @@ class LocalJob:
             run = LocalRun(
                 folder, self.plan, self.inputs, window_plan=self.window_plan,
                 share_panes=self.share_panes, clock=clock, settings=self.settings,
+                relations=relation_uses(self.plan, {}),
             )  # fmt: skip
             for i in range(max(map(len, tables.values()))):
                 run.give(

@@ -20,6 +20,7 @@ from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, passed
 from slackwater.engine.driver.recovery import recovered
+from slackwater.engine.driver.relations import RelationUse
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
@@ -76,6 +77,8 @@ class LocalRun:
         Makes the sink of an output from its name and its columns; by default rows are kept in ``published``.
     feedback
         What the next start declares, by output.
+    relations
+        The relations that the plan names, by name.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class LocalRun:
         tasks: int = 2,
         sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
         feedback: Mapping[str, Sequence[Feedback]] | None = None,
+        relations: Mapping[str, RelationUse] | None = None,
     ):
         check_local(plan)
         self.folder = folder
@@ -102,6 +106,9 @@ class LocalRun:
         self.tasks = tasks
         self.sink = sink or self._kept
         self.feedback = feedback or {}
+        self.relations = dict(relations or {})
+        self.newest_versions = False
+        """As ``option("relationVersions", "newest")``, for the next start."""
         self.inputs = [
             SplitInput(None, str(folder / f"in{i}"), one.fields, by_rows="" if one.splits else AS_ROWS)
             for i, one in enumerate(inputs)
@@ -144,7 +151,8 @@ class LocalRun:
                 sinks[output.name].open(None, self.checkpoint, query_id)  # type: ignore[arg-type]
             query = Query(
                 plan, self.inputs, sinks, groups, self.tasks, self.clock, self.settings, numbers,
-                self.host, tuple((o, f) for o, each in self.feedback.items() for f in each),
+                self.host, feedback=tuple((o, f) for o, each in self.feedback.items() for f in each),
+                relations=self.relations, newest_versions=self.newest_versions,
             )  # fmt: skip
             self.loop = Loop(query, self.checkpoint, query_id)
         except BaseException:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Join, Node, Source
+from slackwater.model.node import Held, Join, Lookup, Node, Source
 from slackwater.model.unnamed_time import UNNAMED
 from slackwater.testing.oracle.join_node import JoinNode
 from slackwater.testing.oracle.late import check_raise, judge
@@ -63,6 +63,7 @@ class Oracle(Run):
         self.items = {id(n): [] for n in self.nodes}
         self.bounds = {id(n): [] for n in self.nodes}
         self.joins = {id(n): JoinNode(n) for n in self.nodes if isinstance(n, Join)}
+        self.tables = {n.relation.name: [] for n in self.nodes if isinstance(n, Lookup | Held)}
         self.exclusions = Exclusions(
             self.histories, lambda node, steps: self.bounds[id(node)][steps - 1]
         )
@@ -77,11 +78,12 @@ class Oracle(Run):
         rows: Mapping[str, Sequence[Mapping[str, Any]]],
         now: int | None = None,
         end: bool | Collection[str] = False,
+        relations: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     ) -> StepResult:
         """One micro-batch: all its rows through the plan, then its new bounds.
 
         ``now`` is the clock in microseconds, None for none. ``end`` ends all streams, or those named,
-        with this batch. A late row on a stream with ``late="raise"`` raises `LateRowError`, and the
+        with this batch. ``relations`` are the rows of each relation in the version of this step. A late row on a stream with ``late="raise"`` raises `LateRowError`, and the
         step has not happened.
         """
         for name in rows:
@@ -94,6 +96,8 @@ class Oracle(Run):
                 )
         check_raise(self, rows, now)
         self.late_rows, self.late, self.dropped = {}, {}, 0
+        for name, versions in self.tables.items():
+            versions.append([dict(r) for r in (relations or {})[name]])
         for name, history in self.histories.items():
             ended = end if isinstance(end, bool) else name in end
             history.add(rows.get(name, ()), now, ended)

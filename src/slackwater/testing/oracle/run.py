@@ -27,7 +27,7 @@ class Run:
 
     ``items`` and ``bounds`` are by id of a node: all that ever came out, and the bounds after each step. ``judged`` has
     the rows of this step by source. ``may_come`` says whether a later row of a node may have all of these times below
-    the limits, by the bounds in force.
+    the limits, by the bounds in force. ``tables`` are the rows of each relation, step by step.
     """
 
     nodes: list[Node]
@@ -36,6 +36,7 @@ class Run:
     items: dict[int, list[Item]]
     bounds: dict[int, list[dict[str, int]]]
     joins: dict[int, JoinNode]
+    tables: dict[str, list[list[Row]]]
     exclusions: Exclusions
     judged: dict[str, list[tuple[ArrivedRow, Reasons]]]
     late_rows: dict[str, list[Row]]

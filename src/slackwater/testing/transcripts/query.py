@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join_times import leaves, renamed
+from slackwater.model.lookups import RelationJoin
 from slackwater.model.node import (
     LATE_FIELDS,
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     Sort,
@@ -33,6 +36,7 @@ from slackwater.model.policy import (
     Punctuated,
 )
 from slackwater.model.registry import Registry
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_span, window_time
 from slackwater.model.unnamed_time import unnamed_origin
@@ -40,6 +44,7 @@ from slackwater.model.window import all_time
 from slackwater.testing.oracle.expressions import compile_expression, to_duck
 from slackwater.testing.transcripts.aggregates import cut_calls
 from slackwater.testing.transcripts.join import build_join
+from slackwater.testing.transcripts.lookup import build_lookup
 from slackwater.testing.transcripts.windows import (
     bad,
     build_window,
@@ -130,9 +135,17 @@ def policy(spec: Any) -> Policy:
 class QueryBuilder:
     """Builds pipelines; a pipeline named in ``queries`` is built once and shared."""
 
-    def __init__(self, sources: Mapping[str, Source], queries: Mapping[str, Sequence[Any]]):
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        queries: Mapping[str, Sequence[Any]],
+        relations: Mapping[str, Relation] | None = None,
+    ):
         self.sources = sources
         self.queries = queries
+        self.relations = relations or {}
+        self.lookups: dict[str, RelationJoin] = {}
+        """Joins with a relation whose rows without a partner another pipeline may read, by the name that the step gives."""
         self._built: dict[str, Node] = {}
 
     def named(self, name: str) -> Node:
@@ -240,6 +253,17 @@ def _aggregate(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> No
     return aggregate(node, step) if windowed else ungrouped(node, step)
 
 
+def _lookup(builder: QueryBuilder, step: Mapping[str, Any], node: Node | None) -> Node:
+    """``{lookup: relation, ...}``; ``{unmatched: name}`` begins with the rows of a join that have no partner."""
+    if "unmatched" in step:
+        return builder.lookups[step["unmatched"]].unmatched
+    assert node is not None, "a lookup has a step before it"
+    made = build_lookup(node, builder.relations[step["lookup"]], step, expression)
+    if "as" in step:
+        builder.lookups[step["as"]] = made
+    return made.result
+
+
 def project(node: Node, spec: Mapping[str, str] | Sequence[str]) -> Project:
     """Columns by expression; a time column, moved by a number or not, keeps its progress."""
     texts = dict(spec) if isinstance(spec, Mapping) else {c: c for c in spec}
@@ -341,6 +365,9 @@ STEPS: Registry[Form] = Registry(
         Source: Form(("from",), _from, begins=True),
         Late: Form(("late",), _late, begins=True),
         Union: Form(("union",), _union, begins=True),
+        # A step with hold: has rows wait; one without joins them as they come.
+        Held: Form(("hold",), _lookup),
+        Lookup: Form(("lookup", "unmatched"), _lookup, begins=True),
         Join: Form(("join",), _join, begins=True),  # before filters: its condition is where:, too
         Filter: Form(("where",), _where),
         Project: Form(("select",), _select),

@@ -39,10 +39,12 @@ import yaml
 
 from slackwater.errors import LateRowError, SlackwaterError
 from slackwater.model.node import Node, Source
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Field
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_instant
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.nodes import Oracle
+from slackwater.testing.transcripts.lookup import build_relation
 from slackwater.testing.transcripts.query import PATTERN, QueryBuilder, build_source
 from slackwater.testing.transcripts.windows import bad
 
@@ -54,7 +56,8 @@ class Step:
     """One batch, or a crash between two.
 
     ``now`` is the clock in microseconds, or None; ``end`` the streams that end with the batch.
-    ``expect_late`` is by stream, a number or rows; ``expect_bounds`` by stream and column.
+    ``expect_late`` is by stream, a number or rows; ``expect_bounds`` by stream and column. ``tables`` are the rows of each
+    relation in this batch.
     """
 
     number: int
@@ -66,6 +69,7 @@ class Step:
     expect_late: Mapping[str, int | list[Row]] = field(default_factory=dict)
     expect_bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     expect_error: str | None = None
+    tables: Mapping[str, list[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class Transcript:
     outputs: Mapping[str, Output]
     steps: tuple[Step, ...]
     text: Mapping[str, Any]
+    relations: Mapping[str, Relation] = field(default_factory=dict)
 
     @property
     def batches(self) -> list[Step]:
@@ -134,14 +139,17 @@ def load(path: str | Path) -> Transcript:
 
 def parse(text: Mapping[str, Any]) -> Transcript:
     """A transcript from the mapping that its YAML is."""
-    known = {"name", "spec", "about", "streams", "query", "check", "clock", "zone", "script"}
+    known = {
+        "name", "spec", "about", "streams", "relations", "query", "check", "clock", "zone", "script",
+    }  # fmt: skip
     if unknown := set(text) - known:
         raise bad(f"unknown keys {sorted(unknown)}", f"use: {sorted(known)}")
     zone = str(text.get("zone", "UTC"))
     sources = {n: build_source(n, s, zone) for n, s in text["streams"].items()}
     query = text["query"]
     queries = query if isinstance(query, Mapping) else {"out": query}
-    builder = QueryBuilder(sources, queries)
+    relations = {n: build_relation(n, r) for n, r in text.get("relations", {}).items()}
+    builder = QueryBuilder(sources, queries, relations)
     check = text.get("check", {})
     outputs = {}
     for name in queries:
@@ -152,9 +160,10 @@ def parse(text: Mapping[str, Any]) -> Transcript:
         outputs[name] = Output(
             name, node, columns, bool(how.get("ordered", False)), bool(how.get("total", False))
         )
-    steps = _Script(sources, outputs, text.get("clock"), zone).steps(text["script"])
+    script = _Script(sources, outputs, relations, text.get("clock"), zone)
+    steps = script.steps(text["script"])
     return Transcript(
-        text["name"], tuple(text.get("spec", ())), sources, outputs, tuple(steps), text
+        text["name"], tuple(text.get("spec", ())), sources, outputs, tuple(steps), text, relations
     )
 
 
@@ -198,7 +207,7 @@ def oracle(transcript: Transcript) -> list[Observed]:
     for step in transcript.batches:
         rows = {n: r for n, r in step.rows.items() if n in read}
         try:
-            result = machine.step(rows, step.now, step.end)
+            result = machine.step(rows, step.now, step.end, step.tables)
         except LateRowError as e:
             return [*seen, Observed.failed(e)]
         seen.append(Observed(result.outputs, result.late_rows, result.bounds))
@@ -209,8 +218,15 @@ class _Script:
     """Reads steps: keeps the clock and knows the types of all columns."""
 
     def __init__(
-        self, sources: Mapping[str, Source], outputs: Mapping[str, Output], clock: Any, zone: str
+        self,
+        sources: Mapping[str, Source],
+        outputs: Mapping[str, Output],
+        relations: Mapping[str, Relation],
+        clock: Any,
+        zone: str,
     ):
+        self.relations = relations
+        self.tables: dict[str, list[Row]] = {}
         self.sources = sources
         self.outputs = outputs
         self.zone = zone
@@ -222,7 +238,7 @@ class _Script:
     def _step(self, number: int, step: dict[str, Any]) -> Step:
         known = {
             "rows", "tick", "end", "crash", "expect", "expect_late", "expect_bounds",
-            "expect_error", "about",
+            "expect_error", "about", "relations",
         }  # fmt: skip
         if unknown := set(step) - known:
             raise bad(f"step {number}: unknown keys {sorted(unknown)}", f"use: {sorted(known)}")
@@ -233,6 +249,10 @@ class _Script:
                 raise bad(f"step {number}: tick without a clock", "say where it starts: clock: 0")
             self.now += _span(step["tick"])
         rows = {n: self._rows(n, r) for n, r in step.get("rows", {}).items()}
+        for name, table in step.get("relations", {}).items():
+            fields = self.relations[name].fields
+            cells = [_cells(r, [f.name for f in fields], fields, self.zone) for r in table]
+            self.tables = {**self.tables, name: cells}
         end = step.get("end", False)
         ended = frozenset(self.sources if end is True else end or ())
         expect = step.get("expect", {})
@@ -251,6 +271,7 @@ class _Script:
             {n: r if isinstance(r, int) else [dict(x) for x in r] for n, r in late.items()},
             {n: self._bounds(n, b) for n, b in step.get("expect_bounds", {}).items()},
             step.get("expect_error"),
+            self.tables,
         )
 
     def _rows(self, name: str, rows: Sequence[Any]) -> list[Row]:

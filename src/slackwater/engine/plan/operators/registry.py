@@ -11,8 +11,10 @@ from typing import Any
 from slackwater.engine.plan.operators import (
     aggregate,
     dedup,
+    held,
     join,
     late,
+    lookup,
     project,
     shared_panes,
     shared_sort,
@@ -28,8 +30,10 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     SharedPanes,
@@ -46,6 +50,7 @@ ROW_OPERATORS: Registry[RowOperator[Any]] = Registry(
         Filter: filter_,
         Project: project,
         Union: union,
+        Lookup: lookup,
     },
 )
 
@@ -58,6 +63,7 @@ PRODUCERS: Registry[Producer[Any]] = Registry(
         Sort: sort,
         Aggregate: aggregate,
         Join: join,
+        Held: held,
     },
 )
 
@@ -68,6 +74,7 @@ STATEFUL: Registry[Stateful[Any]] = Registry(
         Sort: sort,
         Aggregate: aggregate,
         Join: join,
+        Held: held,
         SharedPanes: shared_panes,
         SharedSort: shared_sort,
     },

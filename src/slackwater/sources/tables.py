@@ -1,0 +1,151 @@
+"""Tables beside the streams: directories of Parquet files, looked at again and again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.engine.parquet.columns import FileColumns
+from slackwater.engine.parquet.folders import data_files
+from slackwater.engine.parquet.types import matches
+from slackwater.engine.store.versions import Seen, TableFile
+from slackwater.errors import AnalysisError, ExecutionError, SlackwaterError
+from slackwater.kernels.types import arrow_type
+from slackwater.model.schema import Field
+
+_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """The Parquet files below ``path``; folders ``name=value`` give columns, as in Spark.
+
+    ``fields`` are all its columns. The path may be a symbolic link, which is followed at each look.
+    """
+
+    name: str
+    path: str
+    fields: tuple[Field, ...]
+    zone: str = "UTC"
+
+    def look(self) -> list[Seen]:
+        """The files that are there now, hidden and empty ones left out."""
+        root = os.path.realpath(self.path)
+        seen = []
+        for folder, folders, files in os.walk(root):
+            folders[:] = [f for f in folders if not _hidden(f)]
+            for name in files:
+                if _hidden(name):
+                    continue
+                path = os.path.join(folder, name)
+                try:
+                    status = os.stat(path)
+                except FileNotFoundError:
+                    continue  # it went while we looked: the next look sees what came in its place
+                if status.st_size:
+                    seen.append((path, status.st_size, status.st_mtime_ns))
+        return sorted(seen)
+
+    def described(
+        self, files: Sequence[Seen], fields: Sequence[Field], known: Mapping[Seen, TableFile]
+    ) -> list[TableFile]:
+        """The files as a version lists them; one that cannot be used is an error that names it."""
+        root = os.path.realpath(self.path)
+        try:
+            folders = data_files(root, [path for path, _, _ in files], self.fields, self.zone)
+        except FileNotFoundError as error:
+            raise self._gone(str(error.filename)) from error
+        names = {f.name for f in fields}
+        listed = []
+        for seen in files:
+            if seen[0] not in folders:
+                continue
+            file = known.get(seen) or TableFile(*seen)
+            if file.folders != folders[seen[0]] or not names <= set(file.decoded):
+                file = replace(file, folders=folders[seen[0]])
+                file = replace(file, decoded={**file.decoded, **self._decoded(file, fields)})
+            if file.trouble is not None:
+                raise self._gone(file.path)
+            listed.append(file)
+        return listed
+
+    def _decoded(self, file: TableFile, fields: Sequence[Field]) -> dict[str, int]:
+        """What each column takes in memory. Of values that differ in length, that is known when they have been read."""
+        try:
+            columns = FileColumns(file.path, file.folders)
+            for field in fields:
+                self._check(columns, file, field)
+            return _sizes(file, columns, fields)
+        except (pa.ArrowException, OSError) as error:
+            raise self._unusable(file.path, f"it cannot be read: {error}") from error
+        except SlackwaterError as error:
+            if error.condition in ("BAD_FILE", "BAD_COLUMN_TYPE", "AMBIGUOUS_COLUMN"):
+                raise self._unusable(file.path, error.message) from error
+            raise
+
+    def _check(self, columns: FileColumns, file: TableFile, field: Field) -> None:
+        given = {name.lower() for name, _ in file.folders}
+        if field.name.lower() not in given and not matches(columns.stored, field.name):
+            raise self._unusable(
+                file.path, f"it has no column '{field.name}', which the query reads"
+            )
+        columns.column(field)
+
+    def _unusable(self, path: str, why: str) -> ExecutionError:
+        return ExecutionError(
+            "BAD_RELATION_FILE",
+            f"relation '{self.name}': '{path}' cannot be used: {why}",
+            hint="the last version that was whole stays in use. Put a file of the table's columns and types in its place; "
+            "one that is still being written needs a name that starts with '_' or '.' until it is complete",
+            path=path,
+            relation=self.name,
+        )
+
+    def _gone(self, path: str) -> AnalysisError:
+        return AnalysisError(
+            "RELATION_IN_CHANGE",
+            f"relation '{self.name}': '{path}' went or changed while its table was looked at",
+            hint="a directory that is rewritten in place has no moment at which it is whole; switch a symbolic link instead",
+            path=path,
+            relation=self.name,
+        )
+
+
+def _sizes(file: TableFile, columns: FileColumns, fields: Sequence[Field]) -> dict[str, int]:
+    footer = pq.read_metadata(file.path)
+    given = {name.lower() for name, _ in file.folders}
+    sizes, varying = {}, {}
+    for field in fields:
+        width = _width(field)
+        if width is not None:
+            sizes[field.name] = (footer.num_rows * width + 7) // 8
+        elif field.name.lower() in given:
+            sizes[field.name] = footer.num_rows * 16  # a value of the folder's name in each row
+        else:
+            varying[field.name] = matches(columns.stored, field.name)[0].name
+    if varying:
+        with pq.ParquetFile(file.path) as opened:
+            sizes |= dict.fromkeys(varying, 0)
+            for batch in opened.iter_batches(_ROWS, columns=list(varying.values())):
+                for name, stored in varying.items():
+                    sizes[name] += batch.column(stored).nbytes
+    return sizes
+
+
+def _width(field: Field) -> int | None:
+    """The bits of a value and of the mark that it is not null; None if values differ in length."""
+    kind = arrow_type(field.type)
+    if pa.types.is_nested(kind):
+        return None
+    try:
+        return int(kind.bit_width) + 1
+    except ValueError:
+        return None
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

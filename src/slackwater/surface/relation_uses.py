@@ -1,0 +1,89 @@
+"""The relations of a query as it starts: one use per name, and what the options say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from slackwater.engine.clock import Clock, NoClock
+from slackwater.engine.driver.relations import (
+    BATCH,
+    NEVER,
+    RelationUse,
+    described_use,
+    fields_read,
+    forms_of,
+)
+from slackwater.engine.plan.plan import Plan
+from slackwater.errors import AnalysisError
+
+
+def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationUse]:
+    """How each relation of a plan is had, by its name."""
+    form = str(options.get("relationform", "auto")).lower()
+    if form not in ("auto", "whole"):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationForm={form!r} is not possible",
+            hint='use "auto", or "whole", which takes a relation into memory whatever its size; relations that are read in '
+            "segments are not there yet",
+            option="relationForm",
+        )
+    uses: dict[str, RelationUse] = {}
+    places: dict[str, str] = {}
+    for one in forms_of(plan):
+        relation = one.relation
+        use = relation.use
+        assert isinstance(use, RelationUse), "the surface says how a relation's rows are had"
+        if uses.setdefault(relation.name, use) != use or places.setdefault(
+            relation.name, relation.path
+        ) != relation.path:  # fmt: skip
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"two relations are called {relation.name!r}",
+                hint="give each a name= of its own, or use one sw.relation(...) for all joins",
+                name=relation.name,
+            )
+    if form == "whole":
+        return {name: replace(use, memory=None) for name, use in uses.items()}
+    return uses
+
+
+def newest_versions(options: Mapping[str, Any]) -> bool:
+    """The option ``relationVersions``: whether a batch that is repeated may take a newer version, where its own is gone."""
+    text = str(options.get("relationversions", "same")).lower()
+    if text not in ("same", "newest"):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationVersions={text!r} is not known",
+            hint='use "newest" for one start, where the files of a version are gone; or leave it out',
+            option="relationVersions",
+        )
+    return text == "newest"
+
+
+def check_clock(uses: Mapping[str, RelationUse], clock: Clock) -> None:
+    """Refuse an interval where nothing tells the time."""
+    if not isinstance(clock, NoClock):
+        return
+    for name, use in uses.items():
+        if use.refresh not in (BATCH, NEVER):
+            raise AnalysisError(
+                "NO_CLOCK",
+                f"relation '{name}' is to be looked at in intervals, but a query over replays alone has no clock",
+                hint='use refresh="batch" or refresh="never"; or give the query a clock',
+                relation=name,
+            )
+
+
+def relation_lines(plan: Plan) -> list[str]:
+    """The relations of a query that has not been started, for ``explain``."""
+    forms = forms_of(plan)
+    lines = []
+    for name in dict.fromkeys(form.name for form in forms):
+        use = next(f.relation.use for f in forms if f.name == name)
+        columns = ", ".join(f.name for f in fields_read(forms, name))
+        how = described_use(use) if isinstance(use, RelationUse) else "whole"
+        lines.append(f"relation {name}: {how}, columns in use: {columns}")
+    return lines

@@ -1,0 +1,56 @@
+"""Tables of relations for runs in one process: versions written as files, one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.engine.driver.relations import RelationUse
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.relation import Relation
+from slackwater.model.schema import Field
+from slackwater.sources.tables import ParquetTable
+from slackwater.testing.executors.observing import array
+
+FIRST_CHANGE = 1_700_000_000
+
+
+class WrittenTable:
+    """A relation whose versions a test writes, each as two files in place of those of the one before."""
+
+    def __init__(self, folder: Path, relation: Relation):
+        self.folder = folder
+        self.fields = relation.fields
+        self.table = ParquetTable(relation.name, str(folder), relation.fields)
+        self.versions = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def use(self) -> RelationUse:
+        """The relation as a query uses it: looked at in every batch."""
+        return RelationUse(self.table)
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The next version."""
+        table = table_of(self.fields, rows)
+        old = list(self.folder.iterdir())
+        self.versions += 1
+        half = table.num_rows // 2
+        for i, part in enumerate((table.slice(0, half), table.slice(half))):
+            path = self.folder / f"{self.versions:04d}-{i}.parquet"
+            pq.write_table(part, path)
+            # So that what is kept of a run does not depend on when it ran.
+            os.utime(path, (FIRST_CHANGE, FIRST_CHANGE + self.versions))
+        for path in old:
+            path.unlink()
+
+
+def table_of(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of a relation as an Arrow table."""
+    schema = arrow_schema(fields)
+    return pa.table([array([r.get(f.name) for r in rows], f.type) for f in schema], schema=schema)

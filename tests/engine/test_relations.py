@@ -1,0 +1,387 @@
+"""Versions of relations on the engine: which one a batch takes, what is read of it, what is kept of it, what is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slackwater.engine.clock import Clock
+from slackwater.engine.driver.passes import Written, passed
+from slackwater.engine.driver.relations import BATCH, NEVER, RelationUse
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
+from slackwater.engine.store import failpoints, kept
+from slackwater.engine.store.control import request_refresh
+from slackwater.errors import AnalysisError, ExecutionError
+from slackwater.model.relation import Relation
+from slackwater.model.schema import Field
+from slackwater.sources.tables import ParquetTable
+from slackwater.testing.clock import ManualClock
+from slackwater.testing.local.run import LocalInput, LocalRun, failing
+from slackwater.testing.transcripts.query import QueryBuilder, build_source
+
+FIELDS = (Field("id", "bigint"), Field("name", "string"))
+SOURCE = build_source(
+    "s", {"columns": {"k": "bigint", "ts": "bigint"}, "time": "ts", "progress": "ordered"}
+)
+PAIRS = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]]}]
+LEFT = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "how": "left"}]
+HELD = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "hold": 100}]
+Rows = list[tuple[Any, ...]]
+
+
+class Query:
+    """A query over a table that a test writes file by file."""
+
+    def __init__(self, folder: Path, steps: Any = LEFT, clock: Clock | None = None, **use: Any):
+        self.folder = folder
+        self.table = folder / "table"
+        self.table.mkdir()
+        self.use = RelationUse(ParquetTable("d", str(self.table), FIELDS), **use)
+        relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
+        node = QueryBuilder({"s": SOURCE}, {"out": steps}, {"d": relation}).named("out")
+        plan = passed(build([Output("out", node)], ansi=True, zone="UTC"), Written())
+        (folder / "run").mkdir()
+        self.run = LocalRun(
+            folder / "run", plan, [LocalInput(SOURCE.schema, True)], clock=clock,
+            relations={"d": self.use},
+        )  # fmt: skip
+
+    def write(self, rows: Mapping[int, str], file: str = "a.parquet") -> Path:
+        path = self.table / file
+        table = pa.table({"id": pa.array(rows, pa.int64()), "name": list(rows.values())})
+        pq.write_table(table, self.table / f"_{file}")
+        os.replace(self.table / f"_{file}", path)
+        return path
+
+    def start(self, **changed: Any) -> None:
+        self.run.relations = {"d": replace(self.use, **changed)}
+        self.run.start()
+        self.run.loop.relations.open(self.run.loop.last)
+
+    def batch(self, *keys: int | None) -> Rows:
+        """The names that these keys find in one batch."""
+        at = len(self.run.host.batches)
+        rows = {"k": pa.array(keys, pa.int64()), "ts": pa.array([at] * len(keys), pa.int64())}
+        self.run.give({0: pa.table(rows)})
+        return self.again()
+
+    def again(self) -> Rows:
+        number = self.run.done
+        self.run.step()
+        table = self.run.published["out"].get(number)
+        rows = [] if table is None else table.select(["k", "name"]).to_pylist()
+        return sorted(((r["k"], r["name"]) for r in rows), key=str)
+
+    def idle(self) -> Rows:
+        """A trigger without input."""
+        self.run.host.batches.append({})
+        return self.again()
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.run.loop.records[-1]["relations"]["d"]
+        return found
+
+    @property
+    def lists(self) -> list[str]:
+        folder = self.run.checkpoint.relations
+        return sorted(self.run.checkpoint.storage.list(folder).files)
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Iterator[Query]:
+    made = Query(tmp_path)
+    yield made
+    made.run.stop()
+
+
+@pytest.mark.spec("XJ-F57")
+def test_a_change_is_seen_by_the_next_batch(query: Query) -> None:
+    query.write({1: "a"})
+    query.start()
+    assert query.batch(1, 2) == [(1, "a"), (2, None)]
+    query.write({1: "b", 2: "c"})
+    assert query.batch(1, 2) == [(1, "b"), (2, "c")]
+    query.write({3: "d"}, "more.parquet")
+    assert query.batch(1, 3) == [(1, "b"), (3, "d")]
+    assert (query.record["segments"], query.record["changedSegments"]) == (2, 1)
+
+
+def test_after_a_change_only_what_changed_is_read(
+    query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An executor of Spark's, whose directory all its workers map.
+    monkeypatch.setenv(kept.LOCAL_DIRS, str(tmp_path / "executor"))
+    query.write({1: "a"})
+    query.write({2: "b"}, "other.parquet")
+    query.start()
+    query.batch(1)
+    assert (query.record["reads"], query.record["misses"]) == (2, 1)
+    query.batch(1)
+    assert (query.record["reads"], query.record["misses"]) == (0, 0)
+    changed = query.write({2: "c"}, "other.parquet")
+    assert query.batch(1, 2) == [(1, "a"), (2, "c")]
+    assert (query.record["reads"], query.record["readBytes"]) == (1, changed.stat().st_size)
+
+
+def test_a_start_maps_what_an_executor_has_kept(
+    query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slackwater.engine.paths import relation_tables
+
+    monkeypatch.setenv(kept.LOCAL_DIRS, str(tmp_path / "executor"))
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    relation_tables._tables.clear()  # another worker of the executor
+    assert query.batch(1) == [(1, "a")]
+    assert (query.record["reads"], query.record["misses"]) == (0, 1)
+
+
+# --- refresh -----------------------------------------------------------------------------------------
+
+
+def test_a_table_that_is_never_looked_at_stays_until_somebody_asks(tmp_path: Path) -> None:
+    query = Query(tmp_path, refresh=NEVER)
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    query.write({1: "b"}, "b.parquet")
+    assert query.batch(1) == [(1, "a")]
+    request_refresh(query.run.checkpoint, "d")
+    query.run.stop()
+    query.start()  # the request outlives the process that got it
+    assert query.batch(1) == [(1, "a"), (1, "b")]
+    assert not query.run.checkpoint.storage.list(query.run.checkpoint.control).files
+    query.write({1: "c"}, "c.parquet")
+    assert query.batch(1) == [(1, "a"), (1, "b")]
+
+
+def test_a_table_is_looked_at_when_its_interval_is_over(tmp_path: Path) -> None:
+    clock = ManualClock(0)
+    clock.script({0: 0, 1: 5, 2: 10, 3: 12})
+    query = Query(tmp_path, refresh=10, clock=clock)
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    query.write({2: "b"}, "b.parquet")
+    assert query.batch(2) == [(2, None)]
+    assert query.batch(2) == [(2, "b")]
+    query.write({3: "c"}, "c.parquet")
+    assert query.batch(3) == [(3, None)]
+    assert query.record["ageMs"] == 0
+
+
+# --- a batch that is tried again ---------------------------------------------------------------------
+
+
+@pytest.mark.spec("XJ-F57")
+@pytest.mark.parametrize("point", ["intent.after", "job.after", "manifest.before"])
+def test_a_repeated_batch_takes_the_version_of_its_first_try(query: Query, point: str) -> None:
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    with failing(point), pytest.raises(failpoints.InjectedFailure):
+        query.batch(1, 2)
+    query.run.stop()
+    query.write({2: "b"}, "b.parquet")  # the first file stays as it was
+    query.start()
+    assert query.again() == [(1, "a"), (2, None)]
+    assert query.batch(2) == [(2, "b")]
+
+
+@pytest.mark.parametrize("point", [*failpoints.POINTS, *failpoints.RELATION_POINTS])
+def test_a_crash_leaves_one_version_to_each_batch(query: Query, point: str) -> None:
+    """The output is as if the batch had run before the change, or wholly after it where no intent had named a version."""
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    try:
+        with failing(point):
+            first = query.batch(1, 2)
+    except failpoints.InjectedFailure:
+        first = None
+    query.run.stop()
+    named = query.run.done + (first is None)
+    intended = (query.run.checkpoint.intents / f"{named - 1:012d}.json").exists()  # type: ignore[attr-defined]
+    query.write({2: "b"}, "b.parquet")
+    query.start()
+    again = query.again() if first is None else first
+    assert again == [(1, "a"), (2, None if intended else "b")]
+
+
+def test_a_file_that_is_gone_is_named_with_its_version(tmp_path: Path) -> None:
+    query = Query(tmp_path, HELD)
+    path = query.write({1: "a"})
+    query.start()
+    query.batch(2, 3)  # two rows wait
+    with failing("intent.after"), pytest.raises(failpoints.InjectedFailure):
+        query.batch(1)
+    version = query.run.loop.last.relations["d"].version  # type: ignore[union-attr]
+    query.run.stop()
+    before = path.read_bytes(), path.stat()
+    query.write({1: "z"})
+    query.start()
+    with pytest.raises(ExecutionError, match="RELATION_CHANGED") as error:
+        query.again()
+    assert error.value.parameters == {"path": str(path), "relation": "d", "version": version}
+    assert "2 rows wait" in error.value.message
+    query.run.stop()
+    # Once the file is back, the query goes on.
+    path.write_bytes(before[0])
+    os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    query.start()
+    assert query.again() == [(1, "a")]
+
+
+def test_a_start_may_take_the_newest_version_instead(query: Query) -> None:
+    query.write({1: "a"})
+    query.start()
+    with failing("intent.after"), pytest.raises(failpoints.InjectedFailure):
+        query.batch(1)
+    query.run.stop()
+    query.write({1: "z"})
+    query.run.newest_versions = True
+    query.start()
+    assert query.again() == [(1, "z")]
+    assert query.record["replaced"] is True
+    query.batch(1)
+    assert query.record["replaced"] is False
+
+
+def test_a_file_that_goes_while_a_batch_runs_is_named(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = query.write({1: "a"})
+    query.start()
+    write = type(query.run.loop.relations).write
+
+    def lose(relations: Any, taken: Any) -> None:
+        write(relations, taken)
+        path.unlink()
+
+    monkeypatch.setattr(type(query.run.loop.relations), "write", lose)
+    with pytest.raises(ExecutionError, match="is gone"):
+        query.batch(1)
+
+
+# --- what is not used --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda t: (t / "b.parquet").write_bytes(b"PAR1 half"), "cannot be read"),
+        (lambda t: pq.write_table(pa.table({"id": [1]}), t / "b.parquet"), "no column 'name'"),
+        (
+            lambda t: pq.write_table(pa.table({"id": ["x"], "name": ["b"]}), t / "b.parquet"),
+            "stored as",
+        ),
+        (lambda t: (t / "a.parquet").unlink(), "no files"),
+    ],
+)
+def test_a_version_that_cannot_be_used_is_not(query: Query, spoil: Any, why: str) -> None:
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    spoil(query.table)
+    assert query.batch(1) == [(1, "a")]
+    assert why in query.record["problem"]
+    for file in query.table.iterdir():
+        file.unlink()
+    query.write({1: "b"})
+    assert query.batch(1) == [(1, "b")]
+    assert query.record["problem"] is None
+
+
+def test_new_columns_and_hidden_files_are_ignored(query: Query) -> None:
+    query.write({1: "a"})
+    query.start()
+    table = pa.table({"id": [2], "name": ["b"], "more": [1.5]})
+    pq.write_table(table, query.table / "b.parquet")
+    (query.table / "_half.parquet").write_bytes(b"PAR1")
+    (query.table / "_SUCCESS").touch()
+    assert query.batch(1, 2) == [(1, "a"), (2, "b")]
+
+
+def test_a_version_that_has_outgrown_its_memory_is_not_adopted(tmp_path: Path) -> None:
+    query = Query(tmp_path, memory=200)
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    query.write({i: "b" * 10 for i in range(50)})
+    # The file of the last version is gone, but what was decoded of it is still there.
+    assert query.batch(1) == [(1, "a")]
+    assert "memory= allows 200" in query.record["problem"]
+    query.run.stop()
+    query.use = replace(query.use, memory=10_000)
+    query.start()
+    assert query.batch(1) == [(1, "b" * 10)]
+    query.run.stop()
+    with pytest.raises(AnalysisError, match="RELATION_TOO_LARGE"):
+        query.start(memory=100)
+
+
+# --- lists of versions -------------------------------------------------------------------------------
+
+
+def test_lists_go_when_nothing_names_them(query: Query) -> None:
+    query.write({1: "a"})
+    query.start()
+    for number in range(20):
+        query.write({1: str(number)})
+        assert query.batch(1) == [(1, str(number))]
+        assert 1 <= len(query.lists) <= 16
+    query.run.stop()
+    query.start()
+    assert len(query.lists) <= 5
+
+
+# --- rows that wait ----------------------------------------------------------------------------------
+
+
+def test_a_new_version_makes_a_batch_run_while_rows_wait(tmp_path: Path) -> None:
+    query = Query(tmp_path, HELD)
+    query.write({1: "a"})
+    query.start()
+    assert query.batch(1, 2) == [(1, "a")]
+    done = query.run.loop.last
+    assert query.idle() == [] and query.run.loop.last is done
+    query.write({2: "b"}, "b.parquet")
+    assert query.idle() == [(2, "b")]
+    assert query.record["heldRows"] == 0
+    query.write({3: "c"}, "c.parquet")
+    last = query.run.loop.last
+    assert query.idle() == [] and query.run.loop.last is last
+
+
+def test_rows_wait_through_a_restart_with_a_shorter_hold(tmp_path: Path) -> None:
+    """Rows whose time is over by the new length come out: none is lost."""
+    lost = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "hold": 100, "how": "left"}]
+    query = Query(tmp_path, lost)
+    query.write({1: "a"})
+    query.start()
+    for _ in range(6):
+        query.batch(1)
+    assert query.batch(7) == []
+    query.batch(1)
+    query.run.stop()
+    relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
+    steps = [lost[0], {**lost[1], "hold": 0}]
+    node = QueryBuilder({"s": SOURCE}, {"out": steps}, {"d": relation}).named("out")
+    query.run.plan = passed(build([Output("out", node)], ansi=True, zone="UTC"), Written())
+    query.start()
+    assert query.batch(1) == [(1, "a"), (7, None)]
+    query.run.stop()
+
+
+def test_a_batch_looks_as_it_begins_by_default() -> None:
+    assert RelationUse(ParquetTable("d", "", ())).refresh == BATCH

@@ -1,0 +1,126 @@
+"""Joins with a relation on the whole engine, against the oracle: kinds, versions, holding, cuts, groups and crashes at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.engine.store import failpoints
+from slackwater.testing.executors.local import local_executor
+from slackwater.testing.transcripts.script import Observed, oracle, parse
+from tests.examples import examples
+
+KEYS = st.one_of(st.none(), st.integers(0, 3))
+POINTS = (*failpoints.POINTS, *failpoints.RELATION_POINTS)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[list[Any]]:
+    """A version: keys may recur, and may be null."""
+    rows = st.tuples(KEYS, st.sampled_from("ab"), st.one_of(st.none(), st.integers(0, 4)))
+    return [list(r) for r in draw(st.lists(rows, min_size=1, max_size=5))]
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = []
+    row = st.tuples(KEYS, st.integers(0, 30), st.integers(0, 4))
+    for number in range(draw(st.integers(2, 5))):
+        step: dict[str, Any] = {"rows": {"s": [list(r) for r in draw(st.lists(row, max_size=5))]}}
+        if number == 0 or draw(st.booleans()):
+            step["relations"] = {"d": draw(tables())}
+        steps.append(step)
+        if draw(st.integers(0, 4)) == 0:
+            steps.append({"crash": True})
+    return [*steps, {"end": True}]
+
+
+@st.composite
+def lookups(draw: st.DrawFn) -> dict[str, Any]:
+    step: dict[str, Any] = {"lookup": "d", "keys": [["k", "id"]], "as": "j"}
+    step["how"] = draw(st.sampled_from(["inner", "left", "semi", "anti"]))
+    if draw(st.booleans()):
+        step["where"] = draw(st.sampled_from(["v > w", "w > 1", "v > 1"]))
+    if draw(st.booleans()):
+        step["only"] = "w > 0"
+    if draw(st.booleans()):
+        step["hold"] = draw(st.integers(0, 12))
+    return step
+
+
+WINDOW = {"window": {"range": 6, "slide": 3}, "by": ["v"], "agg": {"n": "count(*)", "t": "sum(v)"}}
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> dict[str, Any]:
+    """One join and what reads it: its rows, those without a partner, windows; one reader alone reduces rows as they are scanned."""
+    step = draw(lookups())
+    rows = [{"from": "s"}, step]
+    if draw(st.booleans()):
+        rows.insert(1, {"where": "v < 4"})
+    if draw(st.integers(0, 2)) == 0:
+        return {"counts": [*rows, WINDOW]}
+    made: dict[str, Any] = {"pairs": rows}
+    if draw(st.booleans()):
+        made["counts"] = [{"from": "pairs"}, WINDOW]
+    if step["how"] in ("inner", "semi") and draw(st.booleans()):
+        made["lost"] = [{"unmatched": "j"}]
+    if draw(st.booleans()):
+        made["again"] = [{"from": "pairs"}, {"lookup": "d", "keys": [["v", "id"]], "how": "left"}]
+    return made
+
+
+def transcript(query: dict[str, Any], script: list[dict[str, Any]]) -> Any:
+    return parse(
+        {
+            "name": "random",
+            "streams": {
+                "s": {
+                    "columns": {"k": "bigint", "ts": "bigint", "v": "bigint"},
+                    "time": "ts",
+                    "progress": {"bounded_delay": 4},
+                }
+            },
+            "relations": {
+                "d": {"columns": {"id": "bigint", "name": "string", "w": "bigint"}, "key": "id"}
+            },
+            "query": query,
+            "script": script,
+        }
+    )
+
+
+def shown(seen: Observed) -> Any:
+    def plain(row: Any) -> str:
+        return str([v if k != "window" else row["wid"] for k, v in row.items()])
+
+    return {name: sorted(map(plain, rows)) for name, rows in seen.outputs.items()}
+
+
+@pytest.mark.spec("XJ-F57", "XJ-F58")
+@given(
+    queries(),
+    scripts(),
+    st.booleans(),
+    st.sampled_from([(2, 3, 1), (1, 2)]),
+    st.one_of(st.none(), st.sampled_from(POINTS)),
+)
+@examples(60)
+def test_the_engine_gives_what_the_definition_says(
+    query: dict[str, Any],
+    script: list[dict[str, Any]],
+    splits: bool,
+    groups: tuple[int, ...],
+    crash: str | None,
+) -> None:
+    made = transcript(query, script)
+    wanted = oracle(made)
+    executor = local_executor(
+        splits=splits, groups=groups, crash=crash, crash_from=0, reached=set()
+    )
+    seen = executor(made)
+    assert [s.message for s in seen if s.error] == []
+    assert list(map(shown, seen)) == list(map(shown, wanted))
