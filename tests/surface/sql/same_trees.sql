@@ -393,3 +393,7 @@ SELECT a.len, a.ts FROM packets a SEMI JOIN other b ON a.srcIP = b.srcIP AND b.t
 
 -- python: packets.alias("a").join(other.alias("b"), on="a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS").select("transform(array(1), len -> len + 1) AS t", "a_ts AS ts")
 SELECT transform(array(1), len -> len + 1) AS t, a.ts FROM packets a JOIN other b ON a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS;
+
+-- python: packets.groupBy("srcIP", sw.window("1 minute")).agg("count(*) AS n").select("srcIP", "n", "window").groupBy("srcIP", sw.window("5 minutes")).agg("sum(n) AS m").select("srcIP", "m")
+SELECT srcIP, sum(n) AS m FROM (SELECT srcIP, count(*) AS n, window FROM packets GROUP BY srcIP, window(ts, '1 minute')) GROUP BY srcIP, window(window, '5 minutes');
+SELECT srcIP, sum(n) AS m FROM (SELECT srcIP, count(*) AS n, window FROM packets GROUP BY srcIP, window(ts, '1 minute')) GROUP BY srcIP, window(window_time(window), '5 minutes');
