@@ -130,7 +130,8 @@ class Builder:
 
     def _check_where(self, where: Cut) -> None:
         tokens = self.expressions.tokens
-        if made := calls(tokens, where, AGGREGATES):
+        # LIKE ANY (...) and the like are no calls.
+        if made := calls(tokens, where, AGGREGATES - {"any", "some"}):
             call = made[0]
             span = Span(tokens[call.first].start, tokens[call.last - 1].end)
             raise self.text.error(
