@@ -234,6 +234,13 @@ def test_a_state_that_nothing_frees_points_at_its_clause(spark: Any, work: Path)
         made(spark, text, work).start(checkpointLocation=str(work / "ck"))
     assert raised.value.condition == "UNBOUNDED_STATE"
     assert marked(text, raised.value) == "GROUP BY srcIP"
+    text = (
+        PACKETS + "CREATE STREAMING TABLE t USING noop AS SELECT ts - ts AS d, srcIP FROM packets;"
+    )
+    with pytest.raises(sw.AnalysisError) as raised:
+        made(spark, text, work).start(checkpointLocation=str(work / "ck"))
+    assert raised.value.condition == "UNSUPPORTED_TYPE"
+    assert marked(text, raised.value) == "ts - ts AS d, srcIP"
 
 
 REWRITTEN = {
