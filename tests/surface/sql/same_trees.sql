@@ -386,3 +386,14 @@ SELECT srcIP, destIP, sum(len) AS n, window_time(session_window) AS t FROM packe
 
 -- python: packets.groupBy(sw.sessionWindow("5 minutes", closed=True)).agg("count(*) AS n").select("window AS session_window", "n")
 SELECT session_window, count(*) AS n FROM packets GROUP BY session_window(ts, INTERVAL 5 MINUTES);
+
+-- python: packets.alias("a").join(other.alias("b"), on="a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS", how="left_semi").select("len", "ts")
+SELECT len, ts FROM packets a LEFT SEMI JOIN other b ON a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS;
+SELECT a.len, a.ts FROM packets a SEMI JOIN other b ON a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS;
+
+-- python: packets.alias("a").join(other.alias("b"), on="a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS").select("transform(array(1), len -> len + 1) AS t", "a_ts AS ts")
+SELECT transform(array(1), len -> len + 1) AS t, a.ts FROM packets a JOIN other b ON a.srcIP = b.srcIP AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS;
+
+-- python: packets.groupBy("srcIP", sw.window("1 minute")).agg("count(*) AS n").select("srcIP", "n", "window").groupBy("srcIP", sw.window("5 minutes")).agg("sum(n) AS m").select("srcIP", "m")
+SELECT srcIP, sum(n) AS m FROM (SELECT srcIP, count(*) AS n, window FROM packets GROUP BY srcIP, window(ts, '1 minute')) GROUP BY srcIP, window(window, '5 minutes');
+SELECT srcIP, sum(n) AS m FROM (SELECT srcIP, count(*) AS n, window FROM packets GROUP BY srcIP, window(ts, '1 minute')) GROUP BY srcIP, window(window_time(window), '5 minutes');

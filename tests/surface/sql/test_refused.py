@@ -62,6 +62,10 @@ def marked(text: str, error: sw.AnalysisError) -> str:
         ("SELECT count(*) FROM SESSION(TABLE packets PARTITION BY srcIP, DESCRIPTOR(ts), INTERVAL 5 MINUTES) GROUP BY window_start", "SESSION(TABLE packets PARTITION BY srcIP, DESCRIPTOR(ts), INTERVAL 5 MINUTES)", "SESSION(TABLE t, DESCRIPTOR(ts), gap)"),
         ("SELECT count(*) FROM packets GROUP BY session_window(ts, '1 minute', '1 minute')", "session_window(ts, '1 minute', '1 minute')", "session_window(ts, '5 minutes')"),
         ("SELECT wid FROM packets GROUP BY session_window(ts, '1 minute')", "wid", "the columns are"),
+        ("SELECT b.len FROM packets a LEFT SEMI JOIN other b ON a.srcIP = b.srcIP AND a.ts = b.ts", "b.len", ""),
+        ("SELECT len FROM packets p WHERE packets.len > 1", "packets.len", "FROM has: p"),
+        ("SELECT packets.len FROM (SELECT * FROM packets) q", "packets.len", "FROM has: q"),
+        ("SELECT srcIP FROM packets WHERE len > 1 AND sum(len) > 2 GROUP BY srcIP, window(ts, '1 minute')", "sum(len)", "HAVING"),
         ("SELECT srcIP FROM packets HAVING srcIP = 'a'", "srcIP = 'a'", "write WHERE"),
         ("SELECT srcIP FROM packets UNION ALL SELECT srcIP FROM other", "srcIP", "add ts to that select list"),
         ("SELECT a.len FROM packets a LEFT JOIN other b USING (srcIP)", "packets a LEFT JOIN other b USING (srcIP)", "in the place of USING"),
@@ -138,6 +142,18 @@ def test_a_value_comes_out_as_it_went_in(value: str, streams: dict[str, Any]):
         *(f"{c.expr.sql} AS {c.name}" for c in made._node.columns[1:])
     )  # type: ignore[attr-defined]
     assert [tuple(r) for r in frame.collect()] == [(value, value)]
+
+
+def test_nothing_in_a_comment_reaches_spark(spark: Any, streams: dict[str, Any]):
+    """Its parser would put the value there, and that could end the comment."""
+    spark.conf.set("spark.slackwater.odd", "*/ + 5 /*")
+    try:
+        made = sw.sql(
+            "SELECT ts, len /* ${spark.slackwater.odd} */ + 1 AS a FROM packets", streams=streams
+        )
+    finally:
+        spark.conf.unset("spark.slackwater.odd")
+    assert made._node.columns[1].expr.sql == "(`len` + 1)"  # type: ignore[attr-defined]
 
 
 def test_a_number_stays_a_number(streams: dict[str, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +92,50 @@ def test_a_script_defines_streams_views_and_tables(spark: Any, work: Path):
     assert report.ok and not [w for w in report.warnings if w.kind == "late"]
 
 
+def test_a_checkpoint_may_hide_in_the_directory_of_its_table(spark: Any, work: Path):
+    hidden = HEAD.replace("/ck'", "/talkers/_ck'")
+    assert list(made(spark, hidden + PACKETS + TALKERS, work).outputs) == ["talkers"]
+
+
+def test_a_stream_says_of_itself_what_python_would(spark: Any, work: Path):
+    text = """
+    CREATE STREAM p (srcIP STRING, len INT, ts TIMESTAMP) USING parquet OPTIONS (path '${work}/packets')
+      TIME ts PROGRESS DELAY 5 SECONDS IDLE AFTER 1 MINUTE FUTURE GUARD OFF LAG LIMIT 1 HOUR
+      ARRIVAL BY len, srcIP PARTITION BY srcIP ('a', 'b') LATE DROP END OF STREAM;
+    CREATE STREAM q (srcIP STRING, len BIGINT) USING parquet OPTIONS (path '${work}/packets')
+      TIME len UNIT SECOND PROGRESS MAX DELAY PARTITION BY srcIP (3) LATE RAISE;
+    SELECT srcIP, len, ts FROM p; SELECT srcIP FROM q;
+    """
+    script = made(spark, text, work)
+    reader = (
+        sw.readStream(spark)
+        .schema("srcIP STRING, len INT, ts TIMESTAMP")
+        .parquet(str(work / "packets"))
+    )
+    policy = sw.BoundedDelay("5 seconds").idleAfter("1 minute").futureGuard(None).lagLimit("1 hour")
+    p = sw.stream(
+        reader, time="ts", name="p", progress=policy, order=["len", "srcIP"], partition="srcIP", partitions=["a", "b"],
+        late="drop", endOfStream=True,
+    )  # fmt: skip
+    other = sw.readStream(spark).schema("srcIP STRING, len BIGINT").parquet(str(work / "packets"))
+    q = sw.stream(
+        other,
+        time="len",
+        timeUnit="second",
+        name="q",
+        partition="srcIP",
+        partitions=3,
+        late="raise",
+    )
+    for name, stream in (("p", p), ("q", q)):
+        assert replace(script.streams[name]._node, input=0) == replace(stream._node, input=0)
+
+
 def test_words_of_others_mean_the_same(spark: Any, work: Path):
     plain = made(spark, PACKETS + TALKERS, work)
     theirs = made(
         spark,
-        PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)").replace("TIME ts PROGRESS DELAY 2 SECONDS", "")
+        PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '2' SECONDS)").replace("TIME ts PROGRESS DELAY 2 SECONDS", "")
         + TALKERS.replace("CREATE", "CREATE OR REFRESH").replace("GROUP BY srcIP", "GROUP BY srcIP EMIT ON WINDOW CLOSE"),
         work,
     )  # fmt: skip
@@ -194,6 +234,13 @@ def test_a_state_that_nothing_frees_points_at_its_clause(spark: Any, work: Path)
         made(spark, text, work).start(checkpointLocation=str(work / "ck"))
     assert raised.value.condition == "UNBOUNDED_STATE"
     assert marked(text, raised.value) == "GROUP BY srcIP"
+    text = (
+        PACKETS + "CREATE STREAMING TABLE t USING noop AS SELECT ts - ts AS d, srcIP FROM packets;"
+    )
+    with pytest.raises(sw.AnalysisError) as raised:
+        made(spark, text, work).start(checkpointLocation=str(work / "ck"))
+    assert raised.value.condition == "UNSUPPORTED_TYPE"
+    assert marked(text, raised.value) == "ts - ts AS d, srcIP"
 
 
 REWRITTEN = {

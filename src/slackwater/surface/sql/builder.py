@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from slackwater.surface.sql.calls import AGGREGATES, calls
 from slackwater.surface.sql.conjuncts import conjuncts
 from slackwater.surface.sql.expressions import Expressions, Written, quoted
 from slackwater.surface.sql.groups import GroupBuilder
@@ -98,6 +99,8 @@ class Builder:
 
     def _select(self, select: Select, names: Names, query: Query) -> Stream:
         where = [] if select.where is None else conjuncts(self.expressions.cursor, select.where)
+        if select.where is not None:
+            self._check_where(select.where)
         relation, left = self._source(select.source, names, where, query.emit)
         if query.emit and not isinstance(select.source, JoinOf):
             raise self.text.error(
@@ -124,6 +127,17 @@ class Builder:
                 hint="add GROUP BY window_start, window_end and aggregates, or read the stream itself",
             )  # fmt: skip
         return self._projected(select, scope, query.order)
+
+    def _check_where(self, where: Cut) -> None:
+        tokens = self.expressions.tokens
+        # LIKE ANY (...) and the like are no calls.
+        if made := calls(tokens, where, AGGREGATES - {"any", "some"}):
+            call = made[0]
+            span = Span(tokens[call.first].start, tokens[call.last - 1].end)
+            raise self.text.error(
+                span, "BAD_SELECT", "an aggregate stands in WHERE, which sees one row at a time",
+                hint="write it into HAVING, behind GROUP BY",
+            )  # fmt: skip
 
     def _windowed(self, select: Select, relation: Relation) -> Relation:
         """With the window clause that stands in the select list."""

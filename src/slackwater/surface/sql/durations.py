@@ -62,12 +62,18 @@ def _unit(token: Token) -> str:
     return word if word in (*_UNITS, *_MONTHS) else ""
 
 
+def _written(token: Token) -> str:
+    """A unit as it stands there; a short one in full."""
+    short = token.word.removesuffix("S") in _SHORT
+    return f"{_unit(token).lower()}s" if short else token.text.lower()
+
+
 def _pairs(cursor: Cursor) -> str:
     words = []
     if _unit(cursor.peek()):  # the number was a variable
-        words.append(_unit(cursor.next()).lower())
+        words.append(_written(cursor.next()))
     while cursor.peek().kind == "number" and _unit(cursor.peek(1)):
-        words.append(f"{cursor.next().text} {_unit(cursor.next()).lower()}")
+        words.append(f"{cursor.next().text} {_written(cursor.next())}")
     return " ".join(words)
 
 
@@ -88,13 +94,13 @@ def _interval(cursor: Cursor, what: str) -> str:
     unit = _unit(cursor.peek())
     if not unit:
         return sign + value
-    cursor.next()
+    as_written = _written(cursor.next())
     if cursor.take("TO"):
         last = _unit(cursor.next())
         return sign + _clock(cursor, token, value, unit, last)
     if cursor.peek().is_sign("(") and cursor.peek(2).is_sign(")"):
         cursor.at += 3  # a precision, which changes nothing
-    return f"{sign}{value} {unit.lower()}"
+    return f"{sign}{value} {as_written}"
 
 
 def _clock(cursor: Cursor, token: Token, value: str, first: str, last: str) -> str:

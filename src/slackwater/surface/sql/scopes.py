@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slackwater.surface.sql.expressions import Expressions, Parts, Written, quoted
 from slackwater.surface.sql.text import Span, meant
 from slackwater.surface.sql.tree import Cut, Word
-from slackwater.surface.stream_columns import sightings
+from slackwater.surface.stream_columns import labelled, sightings
 from slackwater.surface.windows import Windowing
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Scope:
         if len(self.relation.sides) > 1 or self.relation.computed:
             return True
         names = {s.name.lower() for s in (*self.relation.sides, *self.relation.hidden)}
+        names |= labelled(self.stream).keys()
         tokens = self.expressions.tokens_of(cut)
         return any(
             a.is_name and b.is_sign(".") and a.name.lower() in names for a, b in pairwise(tokens)
@@ -96,6 +97,13 @@ class Scope:
         self.check_clear(parts[0], span)
         if (name := self._own(parts[0])) is not None:
             return None if name == parts[0] else ".".join(quoted(p) for p in (name, *parts[1:]))
+        if len(parts) > 1 and parts[0].lower() in labelled(self.stream):
+            # Python would know the stream by this name; in SQL an alias hides it.
+            sides = ", ".join(s.name for s in self.relation.sides)
+            raise self.expressions.text.error(
+                span, "COLUMN_NOT_FOUND", f"FROM has no '{parts[0]}' to take '{parts[1]}' of",
+                hint=f"FROM has: {sides}", name=".".join(parts),
+            )  # fmt: skip
         return None
 
     def column(self, word: Word) -> str:

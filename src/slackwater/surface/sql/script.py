@@ -160,11 +160,13 @@ class Script:
         return error if span is None else error.at(self.text.place(span))
 
     def _clause_of(self, error: SlackwaterError) -> Span | None:
-        """The clause that an error of a start is about: of a state that nothing frees, or of what a restart refuses."""
+        """The clause that an error of a start is about: of a state that nothing frees, of a type, of what a restart refuses."""
         given = error.parameters
         outputs = {n: w._stream._node for n, w in self.outputs.items()}
         if error.condition == "UNBOUNDED_STATE" and "operator" in given:
             return self._clauses.of_operator(list(outputs.values()), given["operator"])
+        if error.condition == "UNSUPPORTED_TYPE" and given.get("output") in outputs:
+            return self._clauses.of(outputs[given["output"]])
         if error.condition == "QUERY_CHANGED" and given.get("output") in outputs:
             return self._clauses.of_line(outputs[given["output"]], given.get("line", ""))
         return None

@@ -117,8 +117,8 @@ class Variables:
         if name not in self._given:
             raise self.text.error(
                 span, "NO_VARIABLE", f"the variable ${{{name}}} has no value",
-                hint=f"give it with --set {name}=..., in Python with variables={{{name!r}: ...}}; "
-                + meant(name, self._given, "those with a value are"),
+                hint=f"give it with --set {name}=..., in Python with variables={{{name!r}: ...}}"
+                + (f"; {near}" if (near := meant(name, self._given, "those with a value are")) else ""),
                 name=name,
             )  # fmt: skip
         return self._given[name]

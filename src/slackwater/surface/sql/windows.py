@@ -239,10 +239,14 @@ def of_call(cut: Cut, scope: Scope) -> WindowOf:
     """``window(ts, size [, slide [, offset]])`` and ``session_window(ts, gap)``, as Spark has them."""
     cursor = Cursor(scope.expressions.text, scope.expressions.tokens, scope.expressions.variables)
     cursor.at = cut.first + 2
+    # The time of a window's result is its window_time, whichever way it is written.
+    inner = cursor.take("WINDOW_TIME") is not None and cursor.expect_sign("(") is not None
     first = cursor.expect_name("the time column")
     while cursor.take_sign("."):
         more = cursor.expect_name("the time column")
         first = Word(f"{first.name}.{more.name}", first.span.to(more.span))
+    if inner:
+        cursor.expect_sign(")")
     given: list[Duration] = []
     session = cursor.tokens[cut.first].is_word("SESSION_WINDOW")
     names = ("the gap",) if session else ("the size", "the slide", "the offset")
