@@ -14,8 +14,10 @@ from benchmarks.cases import ROWS
 from benchmarks.contenders import FILES_PER_BATCH, Run, finished
 from benchmarks.join_cases import (
     BOUNDED,
+    CLOSED,
     COLUMNS,
     DELAY_SECONDS,
+    DONE,
     NATIVES,
     ROCKSDB,
     SIDES,
@@ -100,6 +102,8 @@ def _native(spark: SparkSession, band: int, source: Path) -> Any:
 def _ours(spark: SparkSession, contender: str, band: int, source: Path, memory: int | None) -> Any:
     import slackwater as sw
 
+    if contender == CLOSED:
+        return _closed(spark, source)
     streams = []
     for side in SIDES:
         if contender == ROWS:
@@ -119,3 +123,23 @@ def _ours(spark: SparkSession, contender: str, band: int, source: Path, memory: 
         memory=memory if contender == BOUNDED else None,
     )
     return pairs.select("k", COLUMNS["a"], "a_ts", COLUMNS["b"], "b_ts").writeStream
+
+
+def _closed(spark: SparkSession, source: Path) -> Any:
+    """The join at any distance in time, freed by punctuation of orders."""
+    import slackwater as sw
+
+    streams = []
+    for side in SIDES:
+        reader = sw.readStream(spark).schema(schema_ddl(side, punctuated=True))
+        frame = reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(
+            str(source / f"{CLOSED}-{side}")
+        )
+        policy = sw.Punctuated(DONE, scheme=["[[k:#]]"])
+        streams.append(sw.stream(frame, time="ts", name=side, progress=policy).drop(DONE))
+    a, b = streams
+    return (
+        a.join(b, on="k", within=None)
+        .select("k", COLUMNS["a"], "a_ts", COLUMNS["b"], "b_ts")
+        .writeStream
+    )

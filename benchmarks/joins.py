@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import contenders, join_answers, join_contenders, join_curves, join_report, memory
 from benchmarks.cases import SPLITS
 from benchmarks.contenders import Run
-from benchmarks.join_cases import BOUNDED, HEAP, NATIVES, ROCKSDB, SIDES, JoinCase, cases, prepare
+from benchmarks.join_cases import (
+    BOUNDED,
+    CLOSED,
+    HEAP,
+    NATIVES,
+    ROCKSDB,
+    JoinCase,
+    cases,
+    folders,
+    prepare,
+)
 from benchmarks.record import ROOT, file_name, folder, heading, say, store, written
 from benchmarks.tables import ratio
 from benchmarks.windows import WrongAnswerError, seconds, summary
@@ -102,7 +112,7 @@ def one_case(spark: SparkSession, case: JoinCase, source: Path, scratch: Path) -
         item["against"] = {
             n: ratio(measured[n].seconds, measured[contender].seconds[: len(runs[n])])
             for n in against
-            if n in NATIVES or contender == BOUNDED
+            if n in NATIVES or contender in (BOUNDED, CLOSED)
         }
     return {
         "name": case.name,
@@ -126,10 +136,10 @@ def warm_up(
     """A run over the first batches, so that code is compiled and workers are there."""
     few = scratch / "warm-up"
     shutil.rmtree(few, ignore_errors=True)
-    for side in SIDES:
-        (few / side).mkdir(parents=True)
-        for path in sorted((source / side).glob("*.parquet"))[: contenders.FILES_PER_BATCH]:
-            (few / side / path.name).hardlink_to(path)
+    for sub in folders(case.data):
+        (few / sub).mkdir(parents=True)
+        for path in sorted((source / sub).glob("*.parquet"))[: contenders.FILES_PER_BATCH]:
+            (few / sub / path.name).hardlink_to(path)
     work = scratch / "out" / "warm-up"
     join_contenders.run(spark, contender, case.band, few, work, memory=case.memory)
     shutil.rmtree(few)

@@ -14,6 +14,7 @@ import pytest
 
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.store import failpoints
+from slackwater.model.join import Anytime
 from slackwater.model.node import Aggregate, Join, Source
 from slackwater.semantics.bounds import topological
 from slackwater.testing.executors.local import START_POINTS, local_executor
@@ -107,6 +108,8 @@ def asked_of_rows(stem: str) -> set[str]:
     for node in topological([o.node for o in transcript.outputs.values()]):
         if isinstance(node, Join):
             asked.add(f"{node.how} join" + (" in memory" if node.memory is not None else ""))
+            if isinstance(node.within, Anytime):
+                asked.add("join at any time")
         if isinstance(node, Aggregate):
             asked |= {f"{p.function}()" for p in node.primitives} | set_fields(node.window)
         if isinstance(node, Source):

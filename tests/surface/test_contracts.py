@@ -203,7 +203,7 @@ def test_a_join_at_any_distance_and_what_it_cannot_do(df: Any) -> None:
     refused(lambda: sw.start([quiet(a.join(target, on="k", within=None))], options={"contracts": "warn"}), "BAD_QUALITY", "any distance")  # fmt: skip
 
 
-@pytest.mark.spec("FC-F25", "FC-F2")
+@pytest.mark.spec("FC-F25")
 def test_what_a_running_join_says_of_punctuation(spark: SparkSession, tmp_path: Path) -> None:
     """Values kept one by one, forms that are not declared, what grows; and state that goes when all of it is closed."""
     schema = f"k int, ts timestamp, done {MAP}"

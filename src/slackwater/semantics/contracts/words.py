@@ -164,8 +164,7 @@ def _ungrouped(
             'add a window: groupBy(sw.window("1 minute"))',
         )
     below = topological([node.child])
-    # A join has no column that is just one of a stream, which is what the last of these errors says.
-    blocking = next((n for n in below if not passes_patterns(n) and not isinstance(n, Join)), None)
+    blocking = next((n for n in below if not passes_patterns(n)), None)
     if blocking is not None:
         kind = _CALLED.get(type(blocking), type(blocking).__name__)
         return (
@@ -181,7 +180,11 @@ def _ungrouped(
                 f'{WINDOW}, or punctuate {names}: progress=sw.Punctuated("column") with a column of type '
                 f"{PATTERN_TYPE}",
             )
-    if not any(_reached(node.child, plain_column(k.expr), sources) for k in node.keys):
+    # Of a join, what reaches the groups is told by what arrives there.
+    joined = any(isinstance(n, Join) for n in below)
+    if not joined and not any(
+        _reached(node.child, plain_column(k.expr), sources) for k in node.keys
+    ):
         return (
             f"groupBy({names}) without a window completes a group only by punctuation, but none of these is a "
             "column of every stream it comes from",

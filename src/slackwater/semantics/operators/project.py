@@ -52,6 +52,7 @@ def _below(node: Project, want: Want) -> Want:
         name = times[c.name][0] if c.name in times else plain_column(c.expr)
         if name is not None and node.child.field(name) is not None:
             columns[c.name] = name
+    columns |= {out: name for out, (name, _) in times.items() if _is_apart(node, out)}
     time, ticks = times.get(want.time, ("", 0))
     usable = frozenset(columns[c] for c in want.columns if c in columns)
     return Want(usable, time, want.slide, want.origin - ticks)
@@ -79,9 +80,19 @@ def _projected(node: Project, p: Pattern) -> list[Pattern]:
                     names.append((c.name, moved(test, ticks)))
             elif plain_column(c.expr) == column:
                 names.append((c.name, test))
+        names += [
+            (out, moved(test, ticks))
+            for out, (name, ticks) in times.items()
+            if name == column and _is_apart(node, out)
+        ]
         choices.append(names)
     picked = itertools.islice(itertools.product(*choices), _VARIANTS)
     return [Pattern.of(dict(tests)) for tests in picked]
+
+
+def _is_apart(node: Project, time: str) -> bool:
+    """Whether a time is no column: the greatest or least of several."""
+    return time != UNNAMED and node.field(time) is None
 
 
 def feedback(node: Project, records: Patterns) -> Reaction:
@@ -99,6 +110,9 @@ def offers(node: Project, inputs: Sequence[Offer], sources: Mapping[str, Offer])
         below = origins.get(c.name) or plain_column(c.expr)
         if below is not None:
             columns.setdefault(below, []).append(c.name)
+    for out, name, _ in node.origins:
+        if _is_apart(node, out):
+            columns.setdefault(name, []).append(out)
     return renamed(inputs[0], times, columns)
 
 

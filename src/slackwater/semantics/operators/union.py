@@ -36,11 +36,11 @@ def bounds(node: Union, inputs: Sequence[Bounds], sources: Mapping[str, Bounds])
 def wants(node: Union, above: Sequence[Want]) -> tuple[Sequence[Want], ...]:
     by_input = []
     for child in node.inputs:
-        names = dict(zip((f.name for f in node.schema), (f.name for f in child.schema)))
+        names = _names(node, child)
         by_input.append(
             [
                 Want(
-                    frozenset(names[c] for c in w.columns),
+                    frozenset(names[c] for c in w.columns if c in names),
                     names.get(w.time, ""),
                     w.slide,
                     w.origin,
@@ -58,11 +58,10 @@ def patterns(
     sources: Mapping[str, Patterns],
 ) -> Patterns:
     """What all inputs say; a linear bound is a pattern on its time."""
-    names = [f.name for f in node.schema]
     sides = []
     for child, mine, bound in zip(node.inputs, inputs, bounds, strict=True):
-        to = dict(zip((f.name for f in child.schema), names, strict=True))
-        side = [Pattern.of({to[c]: t for c, t in p.tests}) for p in mine]
+        to = {own: united for united, own in _names(node, child).items()}
+        side = [Pattern.of({to[c]: t for c, t in p.tests}) for p in mine if set(p.columns) <= to.keys()]  # fmt: skip
         for own, united in zip(child.times, node.times, strict=False):
             v = bound.get(own.name, START)
             if v >= END:
@@ -74,15 +73,20 @@ def patterns(
     return crossed(sides, [t.name for t in node.times])
 
 
+def _names(node: Union, child: Node) -> dict[str, str]:
+    """What columns and times of the result are called in an input; the time of a join is no column."""
+    names = zip((f.name for f in node.schema), (f.name for f in child.schema), strict=True)
+    times = zip((t.name for t in node.times), (t.name for t in child.times), strict=False)
+    return dict(times) | dict(names)
+
+
 def feedback(node: Union, records: Patterns) -> Reaction:
     return Reaction(tuple(tuple(_of_input(node, c, r) for r in records) for c in node.inputs))
 
 
 def _of_input(node: Union, child: Node, record: Pattern) -> Pattern:
     """A record under the names of an input."""
-    names = dict(zip((f.name for f in node.schema), (f.name for f in child.schema), strict=True))
-    times = zip((t.name for t in node.times), (t.name for t in child.times), strict=False)
-    names = dict(times) | names
+    names = _names(node, child)
     tests: dict[str, Test] = {}
     for column, test in record.tests:
         name, part = parted(node, column)

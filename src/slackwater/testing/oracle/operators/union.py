@@ -35,8 +35,9 @@ def excluded(node: Union, row: Row, steps: int, ask: Exclusions) -> bool:
 
 
 def _renamed(node: Union, child: Node, row: Row) -> dict[str, Any]:
-    pairs = zip(node.schema, child.schema, strict=True)
-    return {mine.name: row[common.name] for common, mine in pairs if common.name in row}
+    names = [(c.name, m.name) for c, m in zip(node.schema, child.schema, strict=True)]
+    names += [(c.name, m.name) for c, m in zip(node.times, child.times, strict=False)]
+    return {mine: row[common] for common, mine in names if common in row}
 
 
 def may_come(node: Union, limits: Limits, ask: Coming) -> bool:
