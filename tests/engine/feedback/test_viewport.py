@@ -10,11 +10,14 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from slackwater.engine.lowlevel import splits as splits_module
+from slackwater.engine.paths import delivery as delivery_module
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import state_of
 from slackwater.errors import CheckpointError
+from slackwater.kernels.column_engine import sql_to_arrow
 from slackwater.semantics.feedback.standing import Request
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import frozen, in_range
@@ -213,6 +216,7 @@ def test_without_a_clock_a_lease_goes_by_the_newest_time(folder: Path) -> None:
     run.run.stop()
 
 
+@pytest.mark.spec("FC-F20")
 def test_a_record_ends_when_the_bound_of_its_output_passes_it(folder: Path) -> None:
     run = Viewed(folder)
     run.give(rows(batches=8))
@@ -243,6 +247,7 @@ def test_what_a_start_declares_stands_until_one_no_longer_does(folder: Path) -> 
     run.run.stop()
 
 
+@pytest.mark.spec("FC-F47")
 def test_a_batch_that_brings_only_feedback_runs(folder: Path) -> None:
     run = Viewed(folder)
     run.give(rows(batches=2))
@@ -256,6 +261,7 @@ def test_a_batch_that_brings_only_feedback_runs(folder: Path) -> None:
     run.run.stop()
 
 
+@pytest.mark.spec("FC-F32", "FC-F39")
 def test_a_window_that_appears_is_whole(folder: Path, reference: list[dict[str, Any]]) -> None:
     """After a view was given up, windows that lack rows stay dark; the first that comes is as it would have been."""
     run = Viewed(folder)
@@ -299,3 +305,66 @@ def test_row_groups_inside_a_record_are_not_opened(folder: Path) -> None:
     assert sum(m.progress["streams"]["cars"]["numInputRows"] for m in run.manifests) == sum(
         t.num_rows for t in given
     )
+
+
+@pytest.mark.spec("FC-F33")
+def test_a_record_on_a_value_guards_final_results(
+    folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    """A maximum below 60 may still rise: nothing is dropped but what comes out."""
+    run = Viewed(folder)
+    run.give(rows())
+    run.run.start()
+    run.run.send(Request("send", "map", "low", said("~{peak < 60}", run.plan)))
+    run.all()
+    run.run.stop()
+    wanted = [r for r in reference if r["peak"] >= 60]
+    assert len(wanted) < len(reference)
+    assert sorted(map(repr, map(frozen, run.rows()))) == sorted(map(repr, map(frozen, wanted)))
+    places = run.manifests[-1].progress["feedback"]["places"]
+    assert "cars" not in places and places["out:map"]["totalRowsDropped"] + sum(
+        p["totalRowsDropped"] for n, p in places.items() if n.startswith("aggregate")
+    ) == len(reference) - len(wanted)
+
+
+def texts_of(
+    folder: Path, patch: pytest.MonkeyPatch, *, splits: bool, feedback: bool
+) -> list[list[str]]:
+    """The statements of the column engine, batch by batch; the folder's name and seconds apart."""
+    seen: list[str] = []
+
+    def noted(con: Any, sql: str, tables: Any, *others: Any, **more: Any) -> Any:
+        seen.append(sql.replace(str(folder), "here"))
+        return sql_to_arrow(con, sql, tables, *others, **more)
+
+    for module in (splits_module, delivery_module):
+        patch.setattr(module, "sql_to_arrow", noted)
+    run = Viewed(folder, splits=splits)
+    run.give(rows())
+    run.run.start()
+    by_batch = []
+    while run.run.done < len(run.run.host.batches):
+        if feedback and run.run.done == 1:
+            run.run.send(view(run.plan, 4, 5))
+        if feedback and run.run.done == 2:
+            run.run.send(Request("retract", target=1))
+        del seen[:]
+        run.step()
+        by_batch.append(list(seen))
+    run.run.stop()
+    return by_batch
+
+
+@pytest.mark.spec("FC-F57")
+@pytest.mark.parametrize("splits", [True, False])
+def test_where_no_feedback_acts_every_statement_is_the_same(
+    splits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    for feedback in (False, True):
+        with scratch_folder() as made:
+            runs.append(texts_of(made, monkeypatch, splits=splits, feedback=feedback))
+    without, with_feedback = runs
+    assert without[0] == with_feedback[0] and without[-3:] == with_feedback[-3:]
+    assert without[1] != with_feedback[1], "the guard is in the text"
+    assert not any("_gone" in text or "NOT (" in text for texts in without for text in texts)
