@@ -86,9 +86,7 @@ def test_text_conditions_mean_what_the_records_say(run: Viewed) -> None:
 
 
 BAD: list[Any] = [
-    pytest.param(
-        sw.ignore("speed > 3"), {}, "COLUMN_NOT_FOUND", "segment, wid", marks=pytest.mark.spec("FC-F18")
-    ),
+    (sw.ignore("speed > 3"), {}, "COLUMN_NOT_FOUND", "segment, wid"),
     (sw.ignore("segment < 3"), {"output": "plan"}, "NO_OUTPUT", "its outputs are: map"),
     (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
     (sw.ignore("segment < n"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),

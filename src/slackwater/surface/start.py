@@ -8,12 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from slackwater.engine.analysis.analyse import Analyser
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
-from slackwater.engine.driver.feedback import Declared, guard_lines
+from slackwater.engine.driver.feedback import Declared, Reach, guard_lines
 from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
@@ -104,6 +104,7 @@ def start(
     merged.update({k.lower(): v for k, v in (options or {}).items()})
     given = trigger or next((w._trigger for w in writers if w._trigger), None) or DEFAULT_TRIGGER
     check_trigger(given)
+    reach_of(merged)
     end_of_stream = flag(merged, "endOfStream")
     if end_of_stream and "processingTime" in given:
         raise AnalysisError(
@@ -293,7 +294,7 @@ class _Group:
             sink.open(spark, checkpoint, query_id)
         query = Query(
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            clock, self.settings, numbers, feedback=self.feedback,
+            clock, self.settings, numbers, feedback=self.feedback, reach=reach_of(merged),
         )  # fmt: skip
 
         def run(loop: Loop, final: bool) -> SparkQuery:
@@ -316,7 +317,7 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
-                feedback=guard_lines(plan, loop.last),
+                feedback=guard_lines(plan, loop.last, query.reach),
             ),
         )  # fmt: skip
 
@@ -471,6 +472,19 @@ def window_plan_of(options: Mapping[str, Any]) -> str:
             hint='use "auto", "panes", "wids", "buffered" or "adaptive"',
         )
     return wanted
+
+
+def reach_of(options: Mapping[str, Any]) -> Reach:
+    """The option ``feedback``: how far down feedback acts."""
+    wanted = str(options.get("feedback", "source")).lower()
+    for known in get_args(Reach):
+        if wanted == known:
+            return known  # type: ignore[no-any-return]
+    raise AnalysisError(
+        "BAD_OPTION",
+        f"feedback={wanted!r} is not known",
+        hint='use "off", "output", "operators" or "source", the default',
+    )
 
 
 def _input_order(outputs: Sequence[Output]) -> list[int]:

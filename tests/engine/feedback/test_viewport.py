@@ -18,7 +18,10 @@ from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import state_of
 from slackwater.errors import CheckpointError
 from slackwater.kernels.column_engine import sql_to_arrow
+from slackwater.model.schema import Field
+from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.standing import Request
+from slackwater.semantics.feedback.text import parsed
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import frozen, in_range
 from slackwater.testing.local.run import failing, scratch_folder
@@ -355,7 +358,6 @@ def texts_of(
     return by_batch
 
 
-@pytest.mark.spec("FC-F57")
 @pytest.mark.parametrize("splits", [True, False])
 def test_where_no_feedback_acts_every_statement_is_the_same(
     splits: bool, monkeypatch: pytest.MonkeyPatch
@@ -368,3 +370,53 @@ def test_where_no_feedback_acts_every_statement_is_the_same(
     assert without[0] == with_feedback[0] and without[-3:] == with_feedback[-3:]
     assert without[1] != with_feedback[1], "the guard is in the text"
     assert not any("_gone" in text or "NOT (" in text for texts in without for text in texts)
+
+
+@pytest.mark.spec("FC-F76")
+@pytest.mark.parametrize(
+    ("reach", "places"),
+    [
+        ("off", set()),
+        ("output", {"out:map"}),
+        ("operators", {"out:map", "aggregate"}),
+        ("source", {"out:map", "aggregate", "cars"}),
+    ],
+)
+def test_how_far_feedback_travels_is_a_setting(
+    reach: Any, places: set[str], folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    """From the first batch on: what comes out is the same from "output" on, what is dropped where is not."""
+    run = Viewed(folder)
+    run.run.reach = reach
+    run.give(rows())
+    run.run.start()
+    run.run.send(view(run.plan, 4, 5))
+    run.all()
+    run.run.stop()
+    wanted = [r for r in reference if reach == "off" or 4 <= r["segment"] <= 5]
+    assert sorted(map(repr, map(frozen, run.rows()))) == sorted(map(repr, map(frozen, wanted)))
+    acted = run.manifests[-1].progress["feedback"]["places"]
+    assert {n.split("-")[0] for n in acted} == places
+
+
+@pytest.mark.spec("FC-F18")
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        (Field("segment", "int"), "is bigint, and it was sent as int"),
+        (Field("lane", "bigint"), "has not what it tests: lane"),
+    ],
+)
+def test_a_request_must_fit_the_output_that_it_is_about(
+    field: Field, reason: str, folder: Path
+) -> None:
+    """A query that was started anew may have other columns than the one that a request was written for."""
+    run = Viewed(folder)
+    run.give(rows(batches=1))
+    run.run.start()
+    other = parsed(f"~{{{field.name} < 3}}", Columns((field,)))
+    run.run.send(Request("send", "map", "x", other))
+    done = run.step()
+    (refused,) = done.progress["feedback"]["refused"]
+    assert reason in refused["reason"] and not state_of(done).standing
+    run.run.stop()

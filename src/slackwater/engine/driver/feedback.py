@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
@@ -51,6 +51,9 @@ Declared = tuple[tuple[str, Feedback], ...]
 """What a start declares, by output."""
 
 Bounds = Mapping[str, Mapping[str, int]]
+
+Reach = Literal["off", "output", "operators", "source"]
+"""How far down feedback acts: nowhere, at outputs, at operators as well, at the rows of streams and their files, too."""
 
 
 @dataclass(frozen=True)
@@ -138,15 +141,21 @@ def _not_over(
 
 
 # ---- where it acts ----
-def arranged(plan: Plan, intent: Intent, base: Manifest | None, bounds: Bounds) -> Arranged:
-    """Where the feedback that an intent took in acts."""
+def arranged(
+    plan: Plan,
+    intent: Intent,
+    base: Manifest | None,
+    bounds: Bounds,
+    reach: Reach = "source",
+) -> Arranged:
+    """Where the feedback that an intent took in acts; ``reach`` says how far down."""
     now, before = intent_of(intent), state_of(base)
     if not now.standing and not before.dark and not before.shades:
         state = FeedbackState(now.read, dropped=before.dropped)
         changed = now.read != before.read or bool(before.standing)
         return Arranged(NO_GUARDS, state, now.refused, changed)
-    ignored = _ignored(plan, now.standing)
-    layout = _layout(plan, ignored)
+    ignored = _ignored(plan, now.standing) if reach != "off" else {}
+    layout = _layout(plan, ignored if reach in ("operators", "source") else {})
     nodes, names = plan.nodes, plan.names
     states = base.sources if base is not None else {}
     at = reached(plan, states, bounds)
@@ -163,7 +172,7 @@ def arranged(plan: Plan, intent: Intent, base: Manifest | None, bounds: Bounds) 
         known, said = bounds.get(name, {}), patterns[name]
         return tuple(r for r in records if not is_covered(r, known, said))
 
-    made = guards(plan, Wanted(layout, shades, ignored, over))
+    made = guards(plan, Wanted(layout, shades, ignored, over, sources=reach == "source"))
     places = list(zip(names, layout.places, shades, strict=True))
     state = FeedbackState(
         now.read,
@@ -229,7 +238,7 @@ def with_unread(dropped: Mapping[str, int], unread: Unread) -> dict[str, int]:
     return total
 
 
-def guard_lines(plan: Plan, last: Manifest | None) -> list[str]:
+def guard_lines(plan: Plan, last: Manifest | None, reach: Reach) -> list[str]:
     """For people: what stands after a batch, and where it acts."""
     state = state_of(last)
     if last is None or not (state.standing or state.shades):
@@ -239,7 +248,7 @@ def guard_lines(plan: Plan, last: Manifest | None) -> list[str]:
         last.batch + 1, last.epoch, last.batch, 0, None, 1, False, 0, (), "", {},
         feedback=FeedbackIntent(state.read, state.standing).to_json(),
     )  # fmt: skip
-    made = arranged(plan, intent, last, last.bounds).guards
+    made = arranged(plan, intent, last, last.bounds, reach).guards
     for path in plan.paths:
         for at, guard in made.of(path):
             what = "may drop" if guard.soft else "drops"

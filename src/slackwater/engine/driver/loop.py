@@ -25,6 +25,7 @@ from slackwater.engine.driver.cleaning import Cleaner
 from slackwater.engine.driver.feedback import (
     Arranged,
     Declared,
+    Reach,
     arranged,
     signed,
     with_counts,
@@ -81,7 +82,7 @@ class Query:
     """All that the loop needs to know of a query.
 
     ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source. ``feedback`` is what
-    the start declares.
+    the start declares, and ``reach`` how far down feedback acts.
     ``host`` gives the batches and runs their jobs: Spark, unless a test plays it.
     """
 
@@ -95,6 +96,7 @@ class Query:
     numbers: tuple[tuple[int, ...], ...] | None = None
     host: Host = field(default_factory=SparkHost)
     feedback: Declared = ()
+    reach: Reach = "source"
 
     def sources_of(self, index: int) -> tuple[int, ...]:
         """Spark's numbers of the sources that an input reads."""
@@ -170,7 +172,7 @@ class Loop:
         intent, has_rows, files = intended(
             self.query, self.checkpoint, batch_id, base, bounds, final=self.final
         )
-        feedback = arranged(self.query.plan, intent, base, bounds)
+        feedback = arranged(self.query.plan, intent, base, bounds, self.query.reach)
         intent = self._signed(intent, feedback)
         batch = self._batch(intent, base, bounds, feedback)
         if not feedback.changed and not worth_running(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.clock import Clock, NoClock
+from slackwater.engine.driver.feedback import Reach
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, passed
@@ -76,6 +77,8 @@ class LocalRun:
         Makes the sink of an output from its name and its columns; by default rows are kept in ``published``.
     feedback
         What the next start declares, by output.
+    reach
+        As the option ``feedback``.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class LocalRun:
         tasks: int = 2,
         sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
         feedback: Mapping[str, Sequence[Feedback]] | None = None,
+        reach: Reach = "source",
     ):
         check_local(plan)
         self.folder = folder
@@ -102,6 +106,7 @@ class LocalRun:
         self.tasks = tasks
         self.sink = sink or self._kept
         self.feedback = feedback or {}
+        self.reach = reach
         self.inputs = [
             SplitInput(None, str(folder / f"in{i}"), one.fields, by_rows="" if one.splits else AS_ROWS)
             for i, one in enumerate(inputs)
@@ -145,6 +150,7 @@ class LocalRun:
             query = Query(
                 plan, self.inputs, sinks, groups, self.tasks, self.clock, self.settings, numbers,
                 self.host, tuple((o, f) for o, each in self.feedback.items() for f in each),
+                self.reach,
             )  # fmt: skip
             self.loop = Loop(query, self.checkpoint, query_id)
         except BaseException:
