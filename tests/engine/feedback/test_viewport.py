@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.lowlevel import splits as splits_module
 from slackwater.engine.paths import delivery as delivery_module
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
@@ -25,6 +28,7 @@ from slackwater.semantics.feedback.text import parsed
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import frozen, in_range
 from slackwater.testing.local.run import failing, scratch_folder
+from slackwater.testing.transcripts.query import aggregate
 from tests.engine.feedback.viewport import Viewed, plan_of, rows, said, view
 
 EARLY = {"lock.taken", "epoch.written", "query.written", "compact.before"}
@@ -420,3 +424,44 @@ def test_a_request_must_fit_the_output_that_it_is_about(
     (refused,) = done.progress["feedback"]["refused"]
     assert reason in refused["reason"] and not state_of(done).standing
     run.run.stop()
+
+
+def with_another(plan: Plan) -> Plan:
+    """The same query with one more output, windows over the results of the first."""
+    (first,) = plan.outputs
+    step = {"window": {"range": 6, "slide": 6}, "by": ["segment"], "agg": {"m": "sum(n)"}}
+    outputs = [first, Output("copy", first.node), Output("more", aggregate(first.node, step))]
+    return passed(build(outputs, ansi=True, zone="UTC"), Written())
+
+
+def test_one_more_reader_of_an_operator_ends_its_records(
+    folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    """It wants all rows of the operator, which has not got them: windows that lack some stay dark, for the new output, too."""
+    run = Viewed(folder)
+    run.give(rows())
+    run.run.start()
+    run.run.send(view(run.plan, 4, 5))
+    for _ in range(4):
+        run.step()
+    run.run.stop()
+    run.run.plan = with_another(run.plan)
+    run.run.published.update(copy={}, more={})
+    run.run.start()
+    done = run.step()
+    assert state_of(done).standing and state_of(done).shades
+    while run.run.done < len(run.run.host.batches):
+        done = run.step()
+    assert not state_of(done).shades
+    run.step(final=True)
+    run.run.stop()
+    whole = {frozen(r) for r in reference}
+    assert all(4 <= r["segment"] <= 5 for r in run.rows())
+    copied = run.rows("copy")
+    assert all(frozen(r) in whole for r in copied)
+    assert {r["segment"] for r in copied} == set(range(10))
+    first = min(r["wid"] for r in copied if r["segment"] == 0)
+    assert first > min(r["wid"] for r in copied), "its first windows lack rows, and stay dark"
+    assert {frozen(r) for r in copied if r["wid"] >= first} == {
+        frozen(r) for r in reference if r["wid"] >= first
+    }
