@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
@@ -191,7 +192,13 @@ def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
     by_output: dict[str, list[Pattern]] = {o.name: [] for o in plan.outputs}
     for s in standing:
         by_output[s.output].extend(s.feedback.records)
-    return {name: simplified(records) for name, records in by_output.items() if records}
+    return {name: _together(tuple(records)) for name, records in by_output.items() if records}
+
+
+@lru_cache(maxsize=64)
+def _together(records: Patterns) -> Patterns:
+    """Records without those that others cover; each is compared with each, and mostly they are those of the batch before."""
+    return simplified(records)
 
 
 def _layout(plan: Plan, ignored: Mapping[str, Patterns]) -> Layout:
