@@ -82,13 +82,15 @@ def written(spark: Any, result: sw.Stream, folder: Path, **options: Any) -> tupl
     return q, spark.read.parquet(out).collect()
 
 
-@pytest.mark.parametrize(("made", "more"), [(counted, 0.0), (blocked, 1.0)])
+@pytest.mark.parametrize(
+    ("made", "more", "splits"), [(counted, 0.0, False), (counted, 0.0, True), (blocked, 1.0, False)]
+)
 @pytest.mark.spec("FC-F12")
 def test_what_a_start_declares_is_not_made(
-    spark: Any, tmp_path: Path, made: Callable[[sw.Stream], sw.Stream], more: float
+    spark: Any, tmp_path: Path, made: Callable[[sw.Stream], sw.Stream], more: float, splits: bool
 ) -> None:
     wanted = [sw.only("segment BETWEEN 2 AND 3"), "~{n < 7}"]
-    q, view = written(spark, made(stream(spark)), tmp_path, feedback={"map": wanted})
+    q, view = written(spark, made(stream(spark, splits=splits)), tmp_path, feedback={"map": wanted})
     assert shown(view) == sorted(r for r in expected(more) if r[0] in (2, 3) and r[2] >= 7)
     record = q.lastProgress
     check_progress(record)

@@ -8,12 +8,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analysis.analyse import Analyser
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
-from slackwater.engine.driver.feedback import Declared, Reach, guard_lines
+from slackwater.engine.driver.feedback import Declared, guard_lines
 from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
@@ -21,7 +20,6 @@ from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
-from slackwater.engine.driver.results import read_results, results_of
 from slackwater.engine.driver.spark_logs import opened, quick_logs
 from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
@@ -34,16 +32,16 @@ from slackwater.errors import AnalysisError, ExecutionError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
-from slackwater.semantics.feedback.columns import Columns
 from slackwater.sinks.base import Sink
 from slackwater.surface.check import CheckReport, check_start, report
 from slackwater.surface.explain import explain_query
 from slackwater.surface.feedback import (
-    Analyse,
     Attached,
     Ignored,
     SentFeedback,
-    declared_feedback,
+    analysing,
+    declared,
+    reach_of,
 )
 from slackwater.surface.options import (
     check_names,
@@ -150,7 +148,7 @@ def start(
     _acquire(checkpoint)
     group = _Group(
         dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources,
-        _declared(plan, feedback, writers),
+        declared(plan, feedback, writers[0]._stream._spark),
     )  # fmt: skip
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
@@ -208,7 +206,7 @@ class CheckedQuery(StreamingQuery):
     def _attached(self) -> Attached:
         assert isinstance(self._group, _Group)
         writer = next(iter(self._group.writers.values()))
-        return Attached(self._checkpoint, _analyse(writer._stream._spark))
+        return Attached(self._checkpoint, analysing(writer._stream._spark))
 
     def finish(self) -> None:
         """Stop as soon as the batch at hand has ended; `stop` cuts it short."""
@@ -376,22 +374,6 @@ class _Group:
         return plan_of({n: w._stream for n, w in writers.items()}, self.options)[1]
 
 
-def _analyse(spark: Any) -> Analyse:
-    def analysed(columns: Columns, condition: Any) -> str:
-        return Analyser(spark).condition(columns.fields, condition).sql
-
-    return analysed
-
-
-def _declared(
-    plan: Plan, feedback: Mapping[str, Any] | None, writers: Sequence[StreamWriter]
-) -> Declared:
-    if not feedback:
-        return ()
-    results = read_results(results_of(plan, clock=True))
-    return declared_feedback(feedback, results, _analyse(writers[0]._stream._spark))
-
-
 def _acquire(checkpoint: Checkpoint) -> None:
     try:
         checkpoint.acquire()
@@ -472,19 +454,6 @@ def window_plan_of(options: Mapping[str, Any]) -> str:
             hint='use "auto", "panes", "wids", "buffered" or "adaptive"',
         )
     return wanted
-
-
-def reach_of(options: Mapping[str, Any]) -> Reach:
-    """The option ``feedback``: how far down feedback acts."""
-    wanted = str(options.get("feedback", "source")).lower()
-    for known in get_args(Reach):
-        if wanted == known:
-            return known  # type: ignore[no-any-return]
-    raise AnalysisError(
-        "BAD_OPTION",
-        f"feedback={wanted!r} is not known",
-        hint='use "off", "output", "operators" or "source", the default',
-    )
 
 
 def _input_order(outputs: Sequence[Output]) -> list[int]:

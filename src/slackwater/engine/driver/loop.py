@@ -37,10 +37,9 @@ from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import feedback_record, progress_record
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
-from slackwater.engine.lowlevel.unread import Unread, joined, pieces, unread
+from slackwater.engine.lowlevel.unread import Unread, joined, unread
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.operators.registry import kind_of
-from slackwater.engine.parquet.folders import Folders
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.reports import Progress, TaskReport, dropped_by, progress_of
 from slackwater.engine.plan.placing import decisions, stores
@@ -180,12 +179,11 @@ class Loop:
         ):
             self.idle_count += 1
             return
-        held = {i: self._held(i, names) for i, names in files.items() if names}
-        feedback = replace(
-            feedback, unread=joined([unread(batch, i, names) for i, names in held.items()])
+        splits, left_out = self._splits(batch, files)
+        feedback, batch = (
+            replace(feedback, unread=left_out),
+            replace(batch, skipped=left_out.reports),
         )
-        batch = replace(batch, skipped=feedback.unread.reports)
-        splits = self._splits(held, feedback.unread)
         failpoints.hit("intent.before")
         manifests.write_intent(self.checkpoint, intent)
         failpoints.hit("intent.after")
@@ -285,25 +283,23 @@ class Loop:
             base.holds,
         )
 
-    def _held(self, index: int, names: list[str]) -> dict[str, Folders]:
-        """The files of an input that hold rows."""
-        return source_files(self.query.inputs[index], names, self.query.plan.zone)
-
     def _splits(
-        self, files: dict[int, dict[str, Folders]], left_out: Unread
-    ) -> dict[int, dict[str, list[Split]]]:
+        self, batch: Batch, files: dict[int, list[str]]
+    ) -> tuple[dict[int, dict[str, list[Split]]], Unread]:
+        """What each task reads of the new files, and what no task does."""
+        query, parts = self.query, []
         plan: dict[int, dict[str, list[Split]]] = {}
-        for index, held in files.items():
-            tasks = 1 if self.query.plan.readings[index].in_one_task else self.query.tasks
-            parts = {
-                path: pieces(path, held[path], kept)
-                for path, kept in left_out.kept.items()
-                if path in held
-            }
-            for task, splits in enumerate(plan_splits(held, tasks, parts)):
+        for index, names in files.items():
+            if not names:
+                continue
+            held = source_files(query.inputs[index], names, query.plan.zone)
+            left_out = unread(batch, index, held)
+            parts.append(left_out)
+            tasks = 1 if query.plan.readings[index].in_one_task else query.tasks
+            for task, splits in enumerate(plan_splits(held, tasks, left_out.pieces(held))):
                 if splits:
                     plan.setdefault(task, {})[str(index)] = splits
-        return plan
+        return plan, joined(parts)
 
     # ---- 3: manifest ----
     def _manifest(
