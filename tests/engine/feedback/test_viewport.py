@@ -19,6 +19,7 @@ from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import state_of
+from slackwater.engine.store.files import seal
 from slackwater.errors import CheckpointError
 from slackwater.kernels.column_engine import sql_to_arrow
 from slackwater.model.schema import Field
@@ -465,3 +466,31 @@ def test_one_more_reader_of_an_operator_ends_its_records(
     assert {frozen(r) for r in copied if r["wid"] >= first} == {
         frozen(r) for r in reference if r["wid"] >= first
     }
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {},
+        {"segment": [[["1) OR (1 = 1", None]], False]},
+        {"segment": [[[1.5, None]], False]},
+        {"segment": [[[True, None]], False]},
+        {"segment": [["x"], False]},
+        {"segment`; DROP": [[[1, None]], False]},
+        {"window.start') OR ('": [[[1, None]], False]},
+    ],
+)
+def test_a_request_of_names_and_values_alone_is_taken(tests: Any, folder: Path) -> None:
+    """Whatever a sealed file says, nothing of it is run."""
+    run = Viewed(folder)
+    run.give(rows(batches=1))
+    run.run.start()
+    good = view(run.plan, 2, 5)
+    assert good.feedback is not None
+    document = good.to_json()
+    document["feedback"]["records"] = [tests]
+    data = seal({"format": 1, "number": 1, **document}, kind="feedback")
+    (Path(str(run.run.checkpoint.control)) / "feedback-000001.json").write_bytes(data)
+    done = run.step()
+    assert len(done.progress["feedback"]["refused"]) == 1 and not state_of(done).standing
+    run.run.stop()

@@ -27,7 +27,7 @@ from slackwater.engine.store.feedback_log import (
 )
 from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import CheckpointError
-from slackwater.kernels.translate.records import can_test
+from slackwater.kernels.translate.records import can_test, has_sound_values
 from slackwater.model.node import Node
 from slackwater.semantics.feedback.standing import (
     Request,
@@ -37,7 +37,7 @@ from slackwater.semantics.feedback.standing import (
     taken,
     without,
 )
-from slackwater.semantics.feedback.value import Feedback, simplified
+from slackwater.semantics.feedback.value import MOST_RECORDS, Feedback, simplified
 from slackwater.semantics.feedback_rules import (
     Layout,
     Place,
@@ -106,9 +106,15 @@ def _misfit(outputs: Mapping[str, Node], request: Request) -> str:
     node = outputs.get(request.output)
     if node is None:
         return f"the query has no output {request.output!r}"
+    if len(request.feedback.records) > MOST_RECORDS:
+        return f"it has {len(request.feedback.records)} records"
     for record in request.feedback.records:
+        if not record.tests:
+            return "a record has no test"
         if not can_test(node, record):
             return f"output {request.output!r} has not what it tests: {', '.join(record.columns)}"
+        if not has_sound_values(node, record):
+            return f"values are not of the type of {', '.join(record.columns)}"
     types = {f.name: f.type for f in node.schema}
     for column in request.feedback.columns:
         known = types.get(column.name)

@@ -174,7 +174,8 @@ class Loop:
         feedback = arranged(self.query.plan, intent, base, bounds, self.query.reach)
         intent = self._signed(intent, feedback)
         batch = self._batch(intent, base, bounds, feedback)
-        if not feedback.changed and not worth_running(
+        ended = base is not None and base.final
+        if (ended or not feedback.changed) and not worth_running(
             self.query, self.checkpoint, intent, base, batch
         ):
             self.idle_count += 1
