@@ -32,29 +32,36 @@ def show(frame, batch):
         print(f"batch {batch}: segments {seen[0]} to {seen[1]}, {seen[2]} results up to {seen[3]}")
 
 
-def moving(query, views, seconds):
-    """Look at one part after the other, then at all."""
+def wait(query, batches):
+    """Let some batches pass."""
+    begun = (query.lastProgress or {"batchId": -1})["batchId"]
+    while query.isActive and (query.lastProgress or {"batchId": -1})["batchId"] < begun + batches:
+        time.sleep(0.1)
+
+
+def moving(query, views, batches):
+    """Look at one part after the other, then at all; the rows that were dropped meanwhile."""
+    wait(query, 2)
     for low, high in views:
-        time.sleep(seconds)
         condition = f"segment BETWEEN {low} AND {high}"
         view = query.feedback(sw.only(condition), name="view", lease="1 minute")
         print(f"in view: {low} to {high}")
-    time.sleep(seconds)
+        wait(query, batches)
+    dropped = query.lastProgress["feedback"]["places"]["cars"]["totalRowsDropped"]
     view.retract()
-    print("in view: all")
-    time.sleep(seconds)
-    record = query.lastProgress.get("feedback", {})
-    print("still dark:", record.get("dark", {}))
+    print(f"in view: all; {dropped} rows were dropped where they were read")
+    wait(query, batches)
+    return dropped
 
 
-def main(views=((40, 60), (55, 75)), seconds=8.0):
+def main(views=((40, 60), (55, 75)), batches=12):
     shutil.rmtree(CHECKPOINT, ignore_errors=True)
     writer = speeds(sw.session()).writeStream.queryName("map").foreachBatch(show)
     query = sw.start(
         [writer], checkpointLocation=CHECKPOINT, trigger={"processingTime": "500 milliseconds"}
     )
     try:
-        moving(query, views, seconds)
+        return moving(query, views, batches)
     finally:
         query.stop()
         shutil.rmtree(CHECKPOINT, ignore_errors=True)

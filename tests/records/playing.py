@@ -26,11 +26,13 @@ from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.feedback_log import send
 from slackwater.engine.store.files import unseal
 from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.versions import version_id
 from slackwater.errors import SlackwaterError
 from slackwater.model.node import Source
+from slackwater.semantics.feedback.standing import Request
 from slackwater.surface.explain import explain_plan
 from slackwater.testing.executors.local import numbered
 from slackwater.testing.executors.observing import clock_of, plain, table_of
@@ -82,6 +84,7 @@ class _Play:
             n: WrittenTable(folder / "relations" / n, r) for n, r in transcript.relations.items()
         }
         self.shown: Mapping[str, Any] = {}
+        self.sent: dict[str, int] = {}
 
     def run(self) -> tuple[Record, list[Observed]]:
         lives = [
@@ -165,6 +168,11 @@ class _Play:
                 seen = self.tables[name].table.look()
                 self.blank.names[version_id(seen)] = f"<version {self.tables[name].versions}>"
         self.shown = step.tables
+        for said in step.feedback:
+            request = Request("send", f"out_{said.output}", said.name, said.feedback)
+            self.sent[said.name] = send(self.engine.checkpoint, request)
+        for name in step.retract:
+            send(self.engine.checkpoint, Request("retract", target=self.sent[name]))
         try:
             self.engine.batch(*tables.pop(0), others=tables)
         finally:
@@ -190,6 +198,7 @@ class _Play:
                 {n: rows[f"out_{n}"] for n in self.transcript.outputs},
                 {s.name: self._late(s, rows, number) for s in self.sources},
                 manifest["bounds"],
+                heeds=True,
             )
         )
 

@@ -19,6 +19,7 @@ from slackwater.engine.store.feedback_log import state_of
 from slackwater.errors import AnalysisError, CheckpointError, ExecutionError, SlackwaterError
 from slackwater.surface.cli.app import app
 from slackwater.testing.clock import ManualClock
+from slackwater.testing.feedback import in_range
 from slackwater.testing.local.run import scratch_folder
 from tests.engine.feedback.viewport import Viewed, plan_of, rows
 
@@ -38,7 +39,7 @@ def place(run: Viewed) -> str:
     return str(run.run.checkpoint.location)
 
 
-@pytest.mark.spec("FC-F12")
+@pytest.mark.spec("FC-F12", "FC-F51")
 def test_feedback_acts_on_the_next_batch_and_its_handle_ends_it(run: Viewed) -> None:
     query = sw.attach(place(run))
     sent = query.feedback(sw.only("segment BETWEEN 4 AND 6"), name="view", lease="10 minutes")
@@ -84,7 +85,7 @@ def test_text_conditions_mean_what_the_records_say(run: Viewed) -> None:
     assert same[2].records == same[0].records
 
 
-BAD: list[tuple[Any, dict[str, Any], str, str]] = [
+BAD: list[Any] = [
     (sw.ignore("speed > 3"), {}, "COLUMN_NOT_FOUND", "segment, wid"),
     (sw.ignore("segment < 3"), {"output": "plan"}, "NO_OUTPUT", "its outputs are: map"),
     (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
@@ -207,3 +208,13 @@ def test_an_output_that_is_gone_takes_its_feedback_with_it() -> None:
         made.run.start()
         assert state_of(made.step()).standing == ()
         made.run.stop()
+
+
+@pytest.mark.spec("FC-F14")
+def test_a_library_function_tells_whether_a_reaction_was_correct(run: Viewed) -> None:
+    sent = sw.attach(place(run)).feedback(sw.only("segment >= 4"), lease="forever")
+    whole = [{"segment": s, "n": s} for s in (2, 3, 4, 5)]
+    assert in_range(whole[2:], whole, sent.feedback) and in_range(whole, whole, sent.feedback)
+    assert in_range(whole[:2], whole, sent.feedback).lost == tuple(whole[2:])
+    other = [*whole, {"segment": 2, "n": 1}]
+    assert in_range(other, whole, sent.feedback).created == (other[-1],)

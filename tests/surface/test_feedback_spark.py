@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.conftest import check_progress
 
 pytestmark = pytest.mark.spark
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCHEMA = "segment int, ts timestamp, v double"
 START = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
 COUNT = 5
@@ -80,13 +82,15 @@ def written(spark: Any, result: sw.Stream, folder: Path, **options: Any) -> tupl
     return q, spark.read.parquet(out).collect()
 
 
-@pytest.mark.parametrize(("made", "more"), [(counted, 0.0), (blocked, 1.0)])
+@pytest.mark.parametrize(
+    ("made", "more", "splits"), [(counted, 0.0, False), (counted, 0.0, True), (blocked, 1.0, False)]
+)
 @pytest.mark.spec("FC-F12")
 def test_what_a_start_declares_is_not_made(
-    spark: Any, tmp_path: Path, made: Callable[[sw.Stream], sw.Stream], more: float
+    spark: Any, tmp_path: Path, made: Callable[[sw.Stream], sw.Stream], more: float, splits: bool
 ) -> None:
     wanted = [sw.only("segment BETWEEN 2 AND 3"), "~{n < 7}"]
-    q, view = written(spark, made(stream(spark)), tmp_path, feedback={"map": wanted})
+    q, view = written(spark, made(stream(spark, splits=splits)), tmp_path, feedback={"map": wanted})
     assert shown(view) == sorted(r for r in expected(more) if r[0] in (2, 3) and r[2] >= 7)
     record = q.lastProgress
     check_progress(record)
@@ -137,3 +141,13 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     whole = expected(until=10 * COUNT - 1)
     assert len(rows) == len(set(rows)) and set(rows) <= whole
     assert {r for r in rows if r[0] in (2, 3)} == {r for r in whole if r[0] in (2, 3)}
+
+
+def test_the_viewport_example(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "viewport.py"))
+    monkeypatch.setattr(sw, "session", lambda: spark, raising=False)
+    assert example["main"](views=((40, 60),), batches=3) > 0
+    assert "in view: 40 to 60" in capsys.readouterr().out

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from slackwater.engine.driver.results import RESULTS, Result, Results, read_results
+from slackwater.engine.driver.feedback import Declared, Reach
+from slackwater.engine.driver.results import RESULTS, Result, Results, read_results, results_of
+from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.feedback_log import requests, send, state_of
@@ -122,16 +124,40 @@ def feedback_of(what: Any, result: Result, ansi: bool, analyse: Analyse | None) 
     return conditions.ignore(made) if what.kind == "ignore" else conditions.only(made)
 
 
-def declared_feedback(
-    wanted: Mapping[str, Any] | None, results: Results, analyse: Analyse | None
-) -> tuple[tuple[str, Feedback], ...]:
-    """What a start declares, by output."""
-    declared = []
-    for output, items in (wanted or {}).items():
+def analysing(spark: Any) -> Analyse:
+    """Conditions as a session's analyser writes them."""
+    from slackwater.engine.analysis.analyse import Analyser
+
+    def analysed(columns: Columns, condition: Any) -> str:
+        return Analyser(spark).condition(columns.fields, condition).sql
+
+    return analysed
+
+
+def declared(plan: Plan, wanted: Mapping[str, Any] | None, spark: Any) -> Declared:
+    """What a start declares of the outputs of its plan."""
+    if not wanted:
+        return ()
+    results = read_results(results_of(plan, clock=True))
+    made: list[tuple[str, Feedback]] = []
+    for output, items in wanted.items():
         result = _result(results, output)
         each = items if isinstance(items, Sequence) and not isinstance(items, str) else [items]
-        declared += [(output, feedback_of(i, result, results.ansi, analyse)) for i in each]
-    return tuple(declared)
+        made += [(output, feedback_of(i, result, results.ansi, analysing(spark))) for i in each]
+    return tuple(made)
+
+
+def reach_of(options: Mapping[str, Any]) -> Reach:
+    """The option ``feedback``: how far down feedback acts."""
+    wanted = str(options.get("feedback", "source")).lower()
+    for known in get_args(Reach):
+        if wanted == known:
+            return known  # type: ignore[no-any-return]
+    raise AnalysisError(
+        "BAD_OPTION",
+        f"feedback={wanted!r} is not known",
+        hint='use "off", "output", "operators" or "source", the default',
+    )
 
 
 def _result(results: Results, output: str | None) -> Result:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analysis.analyse import Analyser
 from slackwater.engine.analysis.session_settings import agreed, check_same, current
 from slackwater.engine.clock import Clock, NoClock, SystemClock
 from slackwater.engine.driver.feedback import Declared, guard_lines
@@ -21,7 +20,6 @@ from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
-from slackwater.engine.driver.results import read_results, results_of
 from slackwater.engine.driver.spark_logs import opened, quick_logs
 from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
@@ -34,16 +32,16 @@ from slackwater.errors import AnalysisError, ExecutionError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
-from slackwater.semantics.feedback.columns import Columns
 from slackwater.sinks.base import Sink
 from slackwater.surface.check import CheckReport, check_start, report, warnings_of
 from slackwater.surface.explain import explain_query
 from slackwater.surface.feedback import (
-    Analyse,
     Attached,
     Ignored,
     SentFeedback,
-    declared_feedback,
+    analysing,
+    declared,
+    reach_of,
 )
 from slackwater.surface.options import (
     check_names,
@@ -106,6 +104,7 @@ def start(
     merged.update({k.lower(): v for k, v in (options or {}).items()})
     given = trigger or next((w._trigger for w in writers if w._trigger), None) or DEFAULT_TRIGGER
     check_trigger(given)
+    reach_of(merged)
     end_of_stream = flag(merged, "endOfStream")
     if end_of_stream and "processingTime" in given:
         raise AnalysisError(
@@ -151,7 +150,7 @@ def start(
     _acquire(checkpoint)
     group = _Group(
         dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources,
-        _declared(plan, feedback, writers),
+        declared(plan, feedback, writers[0]._stream._spark),
     )  # fmt: skip
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
@@ -209,7 +208,7 @@ class CheckedQuery(StreamingQuery):
     def _attached(self) -> Attached:
         assert isinstance(self._group, _Group)
         writer = next(iter(self._group.writers.values()))
-        return Attached(self._checkpoint, _analyse(writer._stream._spark))
+        return Attached(self._checkpoint, analysing(writer._stream._spark))
 
 
 def stored_sources(location: str | None, settings: Settings) -> list[str]:
@@ -277,7 +276,7 @@ class _Group:
             sink.open(spark, checkpoint, query_id)
         query = Query(
             plan, inputs, dict(sinks), _groups(merged, spark), max(1, spark.sparkContext.defaultParallelism),
-            clock, self.settings, numbers, feedback=self.feedback,
+            clock, self.settings, numbers, feedback=self.feedback, reach=reach_of(merged),
             warnings=warnings_of([w._stream._node for w in writers], merged),
             relations=relation_uses(plan, merged), newest_versions=newest_versions(merged),
         )  # fmt: skip
@@ -304,7 +303,7 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
-                feedback=guard_lines(plan, loop.last),
+                feedback=guard_lines(plan, loop.last, query.reach),
                 relations=loop.relations.described(loop.last),
             ),
         )  # fmt: skip
@@ -362,22 +361,6 @@ class _Group:
 
     def _inputs(self, writers: Mapping[str, StreamWriter]) -> list[Input]:
         return plan_of({n: w._stream for n, w in writers.items()}, self.options)[1]
-
-
-def _analyse(spark: Any) -> Analyse:
-    def analysed(columns: Columns, condition: Any) -> str:
-        return Analyser(spark).condition(columns.fields, condition).sql
-
-    return analysed
-
-
-def _declared(
-    plan: Plan, feedback: Mapping[str, Any] | None, writers: Sequence[StreamWriter]
-) -> Declared:
-    if not feedback:
-        return ()
-    results = read_results(results_of(plan, clock=True))
-    return declared_feedback(feedback, results, _analyse(writers[0]._stream._spark))
 
 
 def _acquire(checkpoint: Checkpoint) -> None:

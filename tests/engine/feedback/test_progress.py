@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def played(seed: int, feedback: bool) -> tuple[list[Any], list[Any], int]:
 DROPPED: list[int] = []
 
 
+@pytest.mark.spec("FC-F19")
 def test_progress_and_late_rows_are_the_same_with_and_without_feedback() -> None:
     @examples(40)
     @given(st.integers(0, 2**32 - 1))

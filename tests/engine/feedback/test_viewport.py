@@ -10,15 +10,26 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from slackwater.engine.driver.passes import Written, passed
+from slackwater.engine.lowlevel import splits as splits_module
+from slackwater.engine.paths import delivery as delivery_module
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import state_of
+from slackwater.engine.store.files import seal
 from slackwater.errors import CheckpointError
+from slackwater.kernels.column_engine import sql_to_arrow
+from slackwater.model.schema import Field
+from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.standing import Request
+from slackwater.semantics.feedback.text import parsed
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import frozen, in_range
 from slackwater.testing.local.run import failing, scratch_folder
+from slackwater.testing.transcripts.query import aggregate
 from tests.engine.feedback.viewport import Viewed, plan_of, rows, said, view
 
 EARLY = {"lock.taken", "epoch.written", "query.written", "compact.before"}
@@ -213,6 +224,7 @@ def test_without_a_clock_a_lease_goes_by_the_newest_time(folder: Path) -> None:
     run.run.stop()
 
 
+@pytest.mark.spec("FC-F20")
 def test_a_record_ends_when_the_bound_of_its_output_passes_it(folder: Path) -> None:
     run = Viewed(folder)
     run.give(rows(batches=8))
@@ -243,6 +255,7 @@ def test_what_a_start_declares_stands_until_one_no_longer_does(folder: Path) -> 
     run.run.stop()
 
 
+@pytest.mark.spec("FC-F47")
 def test_a_batch_that_brings_only_feedback_runs(folder: Path) -> None:
     run = Viewed(folder)
     run.give(rows(batches=2))
@@ -256,6 +269,7 @@ def test_a_batch_that_brings_only_feedback_runs(folder: Path) -> None:
     run.run.stop()
 
 
+@pytest.mark.spec("FC-F32", "FC-F39")
 def test_a_window_that_appears_is_whole(folder: Path, reference: list[dict[str, Any]]) -> None:
     """After a view was given up, windows that lack rows stay dark; the first that comes is as it would have been."""
     run = Viewed(folder)
@@ -299,3 +313,184 @@ def test_row_groups_inside_a_record_are_not_opened(folder: Path) -> None:
     assert sum(m.progress["streams"]["cars"]["numInputRows"] for m in run.manifests) == sum(
         t.num_rows for t in given
     )
+
+
+@pytest.mark.spec("FC-F33")
+def test_a_record_on_a_value_guards_final_results(
+    folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    """A maximum below 60 may still rise: nothing is dropped but what comes out."""
+    run = Viewed(folder)
+    run.give(rows())
+    run.run.start()
+    run.run.send(Request("send", "map", "low", said("~{peak < 60}", run.plan)))
+    run.all()
+    run.run.stop()
+    wanted = [r for r in reference if r["peak"] >= 60]
+    assert len(wanted) < len(reference)
+    assert sorted(map(repr, map(frozen, run.rows()))) == sorted(map(repr, map(frozen, wanted)))
+    places = run.manifests[-1].progress["feedback"]["places"]
+    assert "cars" not in places and places["out:map"]["totalRowsDropped"] + sum(
+        p["totalRowsDropped"] for n, p in places.items() if n.startswith("aggregate")
+    ) == len(reference) - len(wanted)
+
+
+def texts_of(
+    folder: Path, patch: pytest.MonkeyPatch, *, splits: bool, feedback: bool
+) -> list[list[str]]:
+    """The statements of the column engine, batch by batch; the folder's name and seconds apart."""
+    seen: list[str] = []
+
+    def noted(con: Any, sql: str, tables: Any, *others: Any, **more: Any) -> Any:
+        seen.append(sql.replace(str(folder), "here"))
+        return sql_to_arrow(con, sql, tables, *others, **more)
+
+    for module in (splits_module, delivery_module):
+        patch.setattr(module, "sql_to_arrow", noted)
+    run = Viewed(folder, splits=splits)
+    run.give(rows())
+    run.run.start()
+    by_batch = []
+    while run.run.done < len(run.run.host.batches):
+        if feedback and run.run.done == 1:
+            run.run.send(view(run.plan, 4, 5))
+        if feedback and run.run.done == 2:
+            run.run.send(Request("retract", target=1))
+        del seen[:]
+        run.step()
+        by_batch.append(list(seen))
+    run.run.stop()
+    return by_batch
+
+
+@pytest.mark.parametrize("splits", [True, False])
+def test_where_no_feedback_acts_every_statement_is_the_same(
+    splits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    for feedback in (False, True):
+        with scratch_folder() as made:
+            runs.append(texts_of(made, monkeypatch, splits=splits, feedback=feedback))
+    without, with_feedback = runs
+    assert without[0] == with_feedback[0] and without[-3:] == with_feedback[-3:]
+    assert without[1] != with_feedback[1], "the guard is in the text"
+    assert not any("_gone" in text or "NOT (" in text for texts in without for text in texts)
+
+
+@pytest.mark.spec("FC-F76")
+@pytest.mark.parametrize(
+    ("reach", "places"),
+    [
+        ("off", set()),
+        ("output", {"out:map"}),
+        ("operators", {"out:map", "aggregate"}),
+        ("source", {"out:map", "aggregate", "cars"}),
+    ],
+)
+def test_how_far_feedback_travels_is_a_setting(
+    reach: Any, places: set[str], folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    """From the first batch on: what comes out is the same from "output" on, what is dropped where is not."""
+    run = Viewed(folder)
+    run.run.reach = reach
+    run.give(rows())
+    run.run.start()
+    run.run.send(view(run.plan, 4, 5))
+    run.all()
+    run.run.stop()
+    wanted = [r for r in reference if reach == "off" or 4 <= r["segment"] <= 5]
+    assert sorted(map(repr, map(frozen, run.rows()))) == sorted(map(repr, map(frozen, wanted)))
+    acted = run.manifests[-1].progress["feedback"]["places"]
+    assert {n.split("-")[0] for n in acted} == places
+
+
+@pytest.mark.spec("FC-F18")
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        (Field("segment", "int"), "is bigint, and it was sent as int"),
+        (Field("lane", "bigint"), "has not what it tests: lane"),
+    ],
+)
+def test_a_request_must_fit_the_output_that_it_is_about(
+    field: Field, reason: str, folder: Path
+) -> None:
+    """A query that was started anew may have other columns than the one that a request was written for."""
+    run = Viewed(folder)
+    run.give(rows(batches=1))
+    run.run.start()
+    other = parsed(f"~{{{field.name} < 3}}", Columns((field,)))
+    run.run.send(Request("send", "map", "x", other))
+    done = run.step()
+    (refused,) = done.progress["feedback"]["refused"]
+    assert reason in refused["reason"] and not state_of(done).standing
+    run.run.stop()
+
+
+def with_another(plan: Plan) -> Plan:
+    """The same query with one more output, windows over the results of the first."""
+    (first,) = plan.outputs
+    step = {"window": {"range": 6, "slide": 6}, "by": ["segment"], "agg": {"m": "sum(n)"}}
+    outputs = [first, Output("copy", first.node), Output("more", aggregate(first.node, step))]
+    return passed(build(outputs, ansi=True, zone="UTC"), Written())
+
+
+def test_one_more_reader_of_an_operator_ends_its_records(
+    folder: Path, reference: list[dict[str, Any]]
+) -> None:
+    """It wants all rows of the operator, which has not got them: windows that lack some stay dark, for the new output, too."""
+    run = Viewed(folder)
+    run.give(rows())
+    run.run.start()
+    run.run.send(view(run.plan, 4, 5))
+    for _ in range(4):
+        run.step()
+    run.run.stop()
+    run.run.plan = with_another(run.plan)
+    run.run.published.update(copy={}, more={})
+    run.run.start()
+    done = run.step()
+    assert state_of(done).standing and state_of(done).shades
+    while run.run.done < len(run.run.host.batches):
+        done = run.step()
+    assert not state_of(done).shades
+    run.step(final=True)
+    run.run.stop()
+    whole = {frozen(r) for r in reference}
+    assert all(4 <= r["segment"] <= 5 for r in run.rows())
+    copied = run.rows("copy")
+    assert all(frozen(r) in whole for r in copied)
+    assert {r["segment"] for r in copied} == set(range(10))
+    first = min(r["wid"] for r in copied if r["segment"] == 0)
+    assert first > min(r["wid"] for r in copied), "its first windows lack rows, and stay dark"
+    assert {frozen(r) for r in copied if r["wid"] >= first} == {
+        frozen(r) for r in reference if r["wid"] >= first
+    }
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {},
+        {"segment": [[["1) OR (1 = 1", None]], False]},
+        {"segment": [[[1.5, None]], False]},
+        {"segment": [[[True, None]], False]},
+        {"segment": [["x"], False]},
+        {"segment`; DROP": [[[1, None]], False]},
+        {"window.start') OR ('": [[[1, None]], False]},
+    ],
+)
+def test_a_request_of_names_and_values_alone_is_taken(tests: Any, folder: Path) -> None:
+    """Whatever a sealed file says, nothing of it is run."""
+    run = Viewed(folder)
+    run.give(rows(batches=1))
+    run.run.start()
+    good = view(run.plan, 2, 5)
+    assert good.feedback is not None
+    document = good.to_json()
+    document["feedback"]["records"] = [tests]
+    data = seal({"format": 1, "number": 1, **document}, kind="feedback")
+    (Path(str(run.run.checkpoint.control)) / "feedback-000001.json").write_bytes(data)
+    done = run.step()
+    assert len(done.progress["feedback"]["refused"]) == 1 and not state_of(done).standing
+    run.run.stop()

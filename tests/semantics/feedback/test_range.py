@@ -16,6 +16,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.spec("FC-F7", "FC-F13")
 def test_results_are_in_range(family: str) -> None:
     @examples(25)
     @given(SEEDS, st.sampled_from([0.0, 0.0, 0.5]))

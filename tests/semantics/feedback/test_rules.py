@@ -83,6 +83,7 @@ def windows(child: Node, **spec: Any) -> Aggregate:
 
 
 @pytest.mark.parametrize("cls", ["filter", "sort"])
+@pytest.mark.spec("FC-F22")
 def test_filters_and_sorts_let_everything_go_on(cls: str) -> None:
     s = source()
     node: Node = Sort(FLAT, (TS,), s, "ts")
@@ -91,6 +92,7 @@ def test_filters_and_sorts_let_everything_go_on(cls: str) -> None:
     assert react(node, "~{ts < 5, v 3}") == Reaction((records(s, "~{ts < 5, v 3}"),))
 
 
+@pytest.mark.spec("FC-F24")
 def test_a_union_sends_to_each_input_by_position() -> None:
     a = source()
     b = project(source("b"), {"t": "ts", "v": "k", "k": "v"})
@@ -109,6 +111,7 @@ def test_a_union_sends_to_each_input_by_position() -> None:
         ("~{more 1, key 1}", ""),
     ],
 )
+@pytest.mark.spec("FC-F23")
 def test_a_projection_sends_what_it_keeps_renames_copies_or_moves(text: str, below: str) -> None:
     s = source()
     node = project(s, {"t": "ts - 2", "key": "k", "copy": "k", "more": "v + 1"})
@@ -151,6 +154,7 @@ def test_the_start_and_end_of_a_window_are_fields_and_times() -> None:
         ("~{n < 5, k 1}", None),
     ],
 )
+@pytest.mark.spec("FC-F29", "FC-F30")
 def test_time_windows_let_rows_go_all_of_whose_windows_match(text: str, below: str | None) -> None:
     s = source()
     node = windows(s)
@@ -178,6 +182,7 @@ def test_every_row_is_told_by_its_windows() -> None:
                 assert all(wids.matches(i) for i in mine)
 
 
+@pytest.mark.spec("FC-F15")
 def test_computed_groups_stop_a_record() -> None:
     s = source()
     node = aggregate(
@@ -280,6 +285,7 @@ def join(how: str = "inner", keys: Any = ("k",), **within: Any) -> Node:
         ("~{l_ts < 10, r_ts < 9, k 1}", "~{ts < 6, k 1}", "~{ts < 8, k 1}"),
     ],
 )
+@pytest.mark.spec("FC-F26", "FC-F27")
 def test_an_inner_join(text: str, left: str | None, right: str | None) -> None:
     node = join()
     made = react(node, text)
@@ -396,6 +402,7 @@ def test_a_join_of_three() -> None:
 # --- plans -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("FC-F36")
 def test_a_shared_node_drops_what_all_its_readers_ignore() -> None:
     s = source()
     x, y = windows(s), windows(s, range=5)
@@ -445,6 +452,7 @@ def test_more_records_than_a_place_takes_are_dropped_by_their_readers() -> None:
     assert made.outputs == (many[MOST_AT_A_PLACE:],)
 
 
+@pytest.mark.spec("FC-F16")
 def test_records_through_a_chain_of_windows_and_joins() -> None:
     j = join()
     inner = aggregate(j, {"window": {"range": 5}, "by": ["k"], "agg": {"n": "count(*)"}})

@@ -234,6 +234,7 @@ VALUES: dict[str, list[Any]] = {
 
 
 @given(st.data())
+@pytest.mark.spec("FC-F6")
 def test_what_is_shown_is_read_back(data: st.DataObject) -> None:
     tests = {}
     for name, values in VALUES.items():
@@ -349,6 +350,7 @@ def test_a_condition_that_explodes_is_refused_soon() -> None:
         ignore(And(tuple(either(i) for i in range(20))))
 
 
+@pytest.mark.spec("FC-F15")
 def test_feedback_about_all_rows_or_none_is_refused() -> None:
     always = Comparison.certain(X, ANY)
     with pytest.raises(AnalysisError, match="no row is wanted at all"):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
@@ -26,7 +27,7 @@ from slackwater.engine.store.feedback_log import (
 )
 from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import CheckpointError
-from slackwater.kernels.translate.records import can_test
+from slackwater.kernels.translate.records import can_test, has_sound_values
 from slackwater.model.node import Node
 from slackwater.semantics.feedback.standing import (
     Request,
@@ -36,7 +37,7 @@ from slackwater.semantics.feedback.standing import (
     taken,
     without,
 )
-from slackwater.semantics.feedback.value import Feedback, simplified
+from slackwater.semantics.feedback.value import MOST_RECORDS, Feedback, simplified
 from slackwater.semantics.feedback_rules import (
     Layout,
     Place,
@@ -51,6 +52,9 @@ Declared = tuple[tuple[str, Feedback], ...]
 """What a start declares, by output."""
 
 Bounds = Mapping[str, Mapping[str, int]]
+
+Reach = Literal["off", "output", "operators", "source"]
+"""How far down feedback acts: nowhere, at outputs, at operators as well, at the rows of streams and their files, too."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,15 @@ def _misfit(outputs: Mapping[str, Node], request: Request) -> str:
     node = outputs.get(request.output)
     if node is None:
         return f"the query has no output {request.output!r}"
+    if len(request.feedback.records) > MOST_RECORDS:
+        return f"it has {len(request.feedback.records)} records"
     for record in request.feedback.records:
+        if not record.tests:
+            return "a record has no test"
         if not can_test(node, record):
             return f"output {request.output!r} has not what it tests: {', '.join(record.columns)}"
+        if not has_sound_values(node, record):
+            return f"values are not of the type of {', '.join(record.columns)}"
     types = {f.name: f.type for f in node.schema}
     for column in request.feedback.columns:
         known = types.get(column.name)
@@ -138,15 +148,21 @@ def _not_over(
 
 
 # ---- where it acts ----
-def arranged(plan: Plan, intent: Intent, base: Manifest | None, bounds: Bounds) -> Arranged:
-    """Where the feedback that an intent took in acts."""
+def arranged(
+    plan: Plan,
+    intent: Intent,
+    base: Manifest | None,
+    bounds: Bounds,
+    reach: Reach = "source",
+) -> Arranged:
+    """Where the feedback that an intent took in acts; ``reach`` says how far down."""
     now, before = intent_of(intent), state_of(base)
     if not now.standing and not before.dark and not before.shades:
         state = FeedbackState(now.read, dropped=before.dropped)
         changed = now.read != before.read or bool(before.standing)
         return Arranged(NO_GUARDS, state, now.refused, changed)
-    ignored = _ignored(plan, now.standing)
-    layout = _layout(plan, ignored)
+    ignored = _ignored(plan, now.standing) if reach != "off" else {}
+    layout = _layout(plan, ignored if reach in ("operators", "source") else {})
     nodes, names = plan.nodes, plan.names
     states = base.sources if base is not None else {}
     at = reached(plan, states, bounds)
@@ -163,7 +179,7 @@ def arranged(plan: Plan, intent: Intent, base: Manifest | None, bounds: Bounds) 
         known, said = bounds.get(name, {}), patterns[name]
         return tuple(r for r in records if not is_covered(r, known, said))
 
-    made = guards(plan, Wanted(layout, shades, ignored, over))
+    made = guards(plan, Wanted(layout, shades, ignored, over, sources=reach == "source"))
     places = list(zip(names, layout.places, shades, strict=True))
     state = FeedbackState(
         now.read,
@@ -182,7 +198,13 @@ def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
     by_output: dict[str, list[Pattern]] = {o.name: [] for o in plan.outputs}
     for s in standing:
         by_output[s.output].extend(s.feedback.records)
-    return {name: simplified(records) for name, records in by_output.items() if records}
+    return {name: _together(tuple(records)) for name, records in by_output.items() if records}
+
+
+@lru_cache(maxsize=64)
+def _together(records: Patterns) -> Patterns:
+    """Records without those that others cover; each is compared with each, and mostly they are those of the batch before."""
+    return simplified(records)
 
 
 def _layout(plan: Plan, ignored: Mapping[str, Patterns]) -> Layout:
@@ -229,7 +251,7 @@ def with_unread(dropped: Mapping[str, int], unread: Unread) -> dict[str, int]:
     return total
 
 
-def guard_lines(plan: Plan, last: Manifest | None) -> list[str]:
+def guard_lines(plan: Plan, last: Manifest | None, reach: Reach) -> list[str]:
     """For people: what stands after a batch, and where it acts."""
     state = state_of(last)
     if last is None or not (state.standing or state.shades):
@@ -239,7 +261,7 @@ def guard_lines(plan: Plan, last: Manifest | None) -> list[str]:
         last.batch + 1, last.epoch, last.batch, 0, None, 1, False, 0, (), "", {},
         feedback=FeedbackIntent(state.read, state.standing).to_json(),
     )  # fmt: skip
-    made = arranged(plan, intent, last, last.bounds).guards
+    made = arranged(plan, intent, last, last.bounds, reach).guards
     for path in plan.paths:
         for at, guard in made.of(path):
             what = "may drop" if guard.soft else "drops"

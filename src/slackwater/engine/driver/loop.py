@@ -25,6 +25,7 @@ from slackwater.engine.driver.cleaning import Cleaner
 from slackwater.engine.driver.feedback import (
     Arranged,
     Declared,
+    Reach,
     arranged,
     signed,
     with_counts,
@@ -37,10 +38,9 @@ from slackwater.engine.driver.records import feedback_record, progress_record
 from slackwater.engine.driver.relations import Relations, RelationUse
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
-from slackwater.engine.lowlevel.unread import Unread, joined, pieces, unread
+from slackwater.engine.lowlevel.unread import Unread, joined, unread
 from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.operators.registry import kind_of
-from slackwater.engine.parquet.folders import Folders
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.reports import Progress, TaskReport, dropped_by, progress_of
 from slackwater.engine.plan.placing import decisions, stores
@@ -83,8 +83,8 @@ class Query:
 
     ``numbers`` are Spark's numbers of the sources of each input; by default each input is one source.
     ``host`` gives the batches and runs their jobs: Spark, unless a test plays it. ``warnings`` say what of its state may grow.
-    ``feedback`` is what the start declares. ``relations`` are those that the plan names; with ``newest_versions`` a batch
-    that is repeated may take a newer version, where its own is gone.
+    ``feedback`` is what the start declares, and ``reach`` how far down feedback acts. ``relations`` are those that the plan
+    names; with ``newest_versions`` a batch that is repeated may take a newer version, where its own is gone.
     """
 
     plan: Plan
@@ -98,6 +98,7 @@ class Query:
     host: Host = field(default_factory=SparkHost)
     warnings: tuple[str, ...] = ()
     feedback: Declared = ()
+    reach: Reach = "source"
     relations: Mapping[str, RelationUse] = field(default_factory=dict)
     newest_versions: bool = False
 
@@ -191,20 +192,20 @@ class Loop:
         intent, has_rows, files = intended(
             self.query, self.checkpoint, self.relations, batch_id, base, bounds, final=self.final
         )
-        feedback = arranged(self.query.plan, intent, base, bounds)
+        feedback = arranged(self.query.plan, intent, base, bounds, self.query.reach)
         intent = self._signed(intent, feedback)
         batch = self._batch(intent, base, bounds, feedback)
-        if not feedback.changed and not worth_running(
+        ended = base is not None and base.final
+        if (ended or not feedback.changed) and not worth_running(
             self.query, self.checkpoint, self.relations, intent, base, batch
         ):
             self.idle_count += 1
             return
-        held = {i: self._held(i, names) for i, names in files.items() if names}
-        feedback = replace(
-            feedback, unread=joined([unread(batch, i, names) for i, names in held.items()])
+        splits, left_out = self._splits(batch, files)
+        feedback, batch = (
+            replace(feedback, unread=left_out),
+            replace(batch, skipped=left_out.reports),
         )
-        batch = replace(batch, skipped=feedback.unread.reports)
-        splits = self._splits(held, feedback.unread)
         failpoints.hit("intent.before")
         self.relations.write(intent.relations)
         manifests.write_intent(self.checkpoint, intent)
@@ -308,25 +309,23 @@ class Loop:
             base.holds,
         )
 
-    def _held(self, index: int, names: list[str]) -> dict[str, Folders]:
-        """The files of an input that hold rows."""
-        return source_files(self.query.inputs[index], names, self.query.plan.zone)
-
     def _splits(
-        self, files: dict[int, dict[str, Folders]], left_out: Unread
-    ) -> dict[int, dict[str, list[Split]]]:
+        self, batch: Batch, files: dict[int, list[str]]
+    ) -> tuple[dict[int, dict[str, list[Split]]], Unread]:
+        """What each task reads of the new files, and what no task does."""
+        query, parts = self.query, []
         plan: dict[int, dict[str, list[Split]]] = {}
-        for index, held in files.items():
-            tasks = 1 if self.query.plan.readings[index].in_one_task else self.query.tasks
-            parts = {
-                path: pieces(path, held[path], kept)
-                for path, kept in left_out.kept.items()
-                if path in held
-            }
-            for task, splits in enumerate(plan_splits(held, tasks, parts)):
+        for index, names in files.items():
+            if not names:
+                continue
+            held = source_files(query.inputs[index], names, query.plan.zone)
+            left_out = unread(batch, index, held)
+            parts.append(left_out)
+            tasks = 1 if query.plan.readings[index].in_one_task else query.tasks
+            for task, splits in enumerate(plan_splits(held, tasks, left_out.pieces(held))):
                 if splits:
                     plan.setdefault(task, {})[str(index)] = splits
-        return plan
+        return plan, joined(parts)
 
     # ---- 3: manifest ----
     def _manifest(

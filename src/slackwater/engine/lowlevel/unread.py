@@ -48,6 +48,10 @@ class Unread:
     kept: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
 
+    def pieces(self, files: Mapping[str, Folders]) -> dict[str, list[tuple[int, Split]]]:
+        """The splits that are left of files of which a part is not read, each with its bytes."""
+        return {path: pieces(path, files[path], left) for path, left in self.kept.items()}
+
 
 NOTHING = Unread()
 

@@ -15,7 +15,7 @@ from slackwater.engine.plan.stations import Station, members, shown_at, stations
 from slackwater.engine.plan.steps import GuardStep, Step
 from slackwater.kernels.translate import records as sql
 from slackwater.model.join import is_existence
-from slackwater.model.node import Join, Late, Node
+from slackwater.model.node import Join, Late, Node, Source
 from slackwater.model.schema import Expr
 from slackwater.semantics.feedback_rules import Layout, Shade, agreed
 from slackwater.semantics.join import outer_inputs
@@ -63,13 +63,15 @@ class Wanted:
     """What a batch is to drop.
 
     ``shades`` are what operators are still dark for after records that ended, by the order of the plan's nodes. ``ignored`` is
-    what each output ignores, in its own columns. ``over`` says that no later row of a node can match a record.
+    what each output ignores, in its own columns. ``over`` leaves out records that no later row of a node can match. Without
+    ``sources``, no guard stands on the rows of a stream.
     """
 
     layout: Layout
     shades: Sequence[tuple[Shade, ...]]
     ignored: Mapping[str, Patterns]
     over: Callable[[Node, Patterns], Patterns]
+    sources: bool = True
 
 
 def guards(plan: Plan, wanted: Wanted) -> Guards:
@@ -109,6 +111,8 @@ def _soft(plan: Plan, chain: Sequence[Station], wanted: Wanted) -> _BySteps:
     for station in chain:
         if isinstance(station.node, Late):
             continue  # such rows have times of all kinds
+        if isinstance(station.node, Source) and not wanted.sources:
+            continue
         place = wanted.layout.places[index[id(station.node)]]
         records = place.guard
         if station.reader is not None:

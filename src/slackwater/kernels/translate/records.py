@@ -40,6 +40,17 @@ def tested_columns(node: Node, column: str) -> tuple[str, ...] | None:
     return (name,)
 
 
+def has_sound_values(node: Node, record: Pattern) -> bool:
+    """Whether the limits of a record that was read from a file are codes of its columns' types."""
+    for column, test in record.tests:
+        type = "bigint" if _made_time(node, column) is not None else _typed(node, column)
+        kind = str if type == "string" else int
+        values = [v for span in test.spans for v in span if v is not None]
+        if any(not isinstance(v, kind) or isinstance(v, bool) for v in values):
+            return False
+    return True
+
+
 def columns_of(node: Node, records: Patterns) -> frozenset[str]:
     """The columns that records on an operator's output read."""
     return frozenset(c for r in records for t in r.columns for c in tested_columns(node, t) or ())

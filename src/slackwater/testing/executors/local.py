@@ -23,6 +23,7 @@ from slackwater.errors import SlackwaterError
 from slackwater.model.node import LATE_FIELDS, Late, Node, Source
 from slackwater.model.rewrite import Rewrite
 from slackwater.semantics.bounds import topological
+from slackwater.semantics.feedback.standing import Request
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.executors.observing import (
     clock_of,
@@ -115,6 +116,8 @@ class _Play:
         self.bounds: dict[int, Any] = {}
         self.records: dict[int, Any] = {}
         self.ordinals: dict[int, int] = {}
+        self.sent: dict[str, int] = {}
+        """The number of the feedback that was sent last under a name."""
         self.sources, outputs = numbered(transcript)
         zone = str(transcript.text.get("zone", "UTC"))
         built = passed(build(outputs, ansi=True, zone=zone, window_plan=plan), Written())
@@ -174,6 +177,7 @@ class _Play:
             if rows is not self.shown.get(name):
                 self.tables[name].write(rows)
         self.shown = step.tables
+        self._send(step)
         while self.query.done == number:
             armed = self.ahead if number >= self.armed_from else []
             try:
@@ -192,6 +196,14 @@ class _Play:
             shared: dict[str, Any] = {"id": "query", "runId": "run", "name": None, "sources": []}
             rates = {"inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
             self.check({**shared, **rates, **self.query.loop.records[-1]})
+
+    def _send(self, step: Step) -> None:
+        """Feedback that the step says, as another process would send it."""
+        for said in step.feedback:
+            request = Request("send", f"out_{said.output}", said.name, said.feedback)
+            self.sent[said.name] = self.query.send(request)
+        for name in step.retract:
+            self.query.send(Request("retract", target=self.sent[name]))
 
     def _failing(self, points: Iterable[str]) -> AbstractContextManager[None]:
         chosen = list(points)
@@ -212,6 +224,7 @@ class _Play:
                     for n, source in self.transcript.sources.items()
                 },
                 self.bounds.get(i, {}),
+                heeds=True,
             )
             for i in range(count)
         ]

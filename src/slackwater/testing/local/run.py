@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.clock import Clock, NoClock
+from slackwater.engine.driver.feedback import Reach
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
 from slackwater.engine.driver.passes import Started, passed
@@ -79,6 +80,8 @@ class LocalRun:
         What the next start declares, by output.
     relations
         The relations that the plan names, by name.
+    reach
+        As the option ``feedback``.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class LocalRun:
         sink: Callable[[str, tuple[Field, ...]], Sink] | None = None,
         feedback: Mapping[str, Sequence[Feedback]] | None = None,
         relations: Mapping[str, RelationUse] | None = None,
+        reach: Reach = "source",
     ):
         check_local(plan)
         self.folder = folder
@@ -109,6 +113,7 @@ class LocalRun:
         self.relations = dict(relations or {})
         self.newest_versions = False
         """As ``option("relationVersions", "newest")``, for the next start."""
+        self.reach = reach
         self.inputs = [
             SplitInput(None, str(folder / f"in{i}"), one.fields, by_rows="" if one.splits else AS_ROWS)
             for i, one in enumerate(inputs)
@@ -152,7 +157,7 @@ class LocalRun:
             query = Query(
                 plan, self.inputs, sinks, groups, self.tasks, self.clock, self.settings, numbers,
                 self.host, feedback=tuple((o, f) for o, each in self.feedback.items() for f in each),
-                relations=self.relations, newest_versions=self.newest_versions,
+                reach=self.reach, relations=self.relations, newest_versions=self.newest_versions,
             )  # fmt: skip
             self.loop = Loop(query, self.checkpoint, query_id)
         except BaseException:

@@ -42,6 +42,9 @@ from slackwater.model.node import Node, Source
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Field
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_instant
+from slackwater.semantics.feedback.columns import Columns
+from slackwater.semantics.feedback.text import parsed
+from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.nodes import Oracle
 from slackwater.testing.transcripts.lookup import build_relation
@@ -57,7 +60,7 @@ class Step:
 
     ``now`` is the clock in microseconds, or None; ``end`` the streams that end with the batch.
     ``expect_late`` is by stream, a number or rows; ``expect_bounds`` by stream and column. ``tables`` are the rows of each
-    relation in this batch.
+    relation in this batch. ``feedback`` is sent, and what is named in ``retract`` ends, before the batch.
     """
 
     number: int
@@ -70,6 +73,17 @@ class Step:
     expect_bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     expect_error: str | None = None
     tables: Mapping[str, list[Row]] = field(default_factory=dict)
+    feedback: tuple[SaidFeedback, ...] = ()
+    retract: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SaidFeedback:
+    """Feedback that a step sends before its batch, under a name."""
+
+    name: str
+    output: str
+    feedback: Feedback
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,11 @@ class Transcript:
         """The steps that are batches."""
         return [s for s in self.steps if not s.crash]
 
+    @property
+    def said(self) -> list[SaidFeedback]:
+        """All feedback of the script."""
+        return [f for s in self.steps for f in s.feedback]
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -110,7 +129,8 @@ class Observed:
 
     ``outputs`` and ``late`` are rows by output and by stream; a ``window`` is a mapping or an object
     with ``start`` and ``end``; times are ints. ``bounds`` is by stream and column. ``error`` is the
-    condition with which the query failed, ``message`` is for people; nothing follows then.
+    condition with which the query failed, ``message`` is for people; nothing follows then. An executor that ``heeds`` feedback
+    leaves out what is expected to be left out; of others the rows that were given up may be more.
     """
 
     outputs: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -118,6 +138,7 @@ class Observed:
     bounds: Mapping[str, Mapping[str, int]]
     error: str | None = None
     message: str = field(default="", compare=False)
+    heeds: bool = False
 
     @classmethod
     def failed(cls, error: SlackwaterError) -> Observed:
@@ -171,12 +192,17 @@ def run(transcript: Transcript, executor: Executor) -> None:
     """Run a transcript and compare; an `AssertionError` tells the batch and both multisets."""
     observed = list(executor(transcript))
     totals: dict[str, list[list[Any]]] = {n: [[], []] for n in transcript.outputs}
+    deaf = bool(transcript.said) and not all(o.heeds for o in observed)
+    if deaf:
+        _compare_range(transcript, observed)
     for step, seen in zip(transcript.batches, observed, strict=False):
         where = f"{transcript.name}, step {step.number}"
         assert seen.error == step.expect_error, f"{where}: error {seen.message or seen.error}"
         if step.expect_error:
             return
         for name, output in transcript.outputs.items():
+            if deaf:
+                continue
             got = [_projected(r, output.columns) for r in seen.outputs.get(name, ())]
             wanted = [_projected(r, output.columns) for r in step.expect.get(name, ())]
             if output.total:
@@ -197,6 +223,28 @@ def run(transcript: Transcript, executor: Executor) -> None:
     for name, (got, wanted) in totals.items():
         where = f"{transcript.name}, all batches: output '{name}'"
         _compare(where, got, wanted, transcript.outputs[name].ordered)
+
+
+def _compare_range(transcript: Transcript, observed: Sequence[Observed]) -> None:
+    """What is expected must lie between all results and those that nobody gave up, over all batches."""
+    for name, output in transcript.outputs.items():
+        said = [f.feedback for f in transcript.said if f.output == name]
+        got = [r for seen in observed for r in seen.outputs.get(name, ())]
+        left = [
+            _projected(r, output.columns)
+            for s in transcript.batches
+            for r in s.expect.get(name, ())
+        ]
+        lost = []
+        for row in got:
+            cells = _projected(row, output.columns)
+            if cells in left:
+                left.remove(cells)
+            elif not any(f.matches(row) for f in said):
+                lost.append(cells)
+        where = f"{transcript.name}, output '{name}' {output.columns}, in all batches"
+        assert not left, f"{where}: expected, and no result without feedback: {left}"
+        assert not lost, f"{where}: not expected, although nobody gave it up: {lost}"
 
 
 def oracle(transcript: Transcript) -> list[Observed]:
@@ -238,7 +286,7 @@ class _Script:
     def _step(self, number: int, step: dict[str, Any]) -> Step:
         known = {
             "rows", "tick", "end", "crash", "expect", "expect_late", "expect_bounds",
-            "expect_error", "about", "relations",
+            "expect_error", "about", "relations", "feedback", "retract",
         }  # fmt: skip
         if unknown := set(step) - known:
             raise bad(f"step {number}: unknown keys {sorted(unknown)}", f"use: {sorted(known)}")
@@ -272,7 +320,18 @@ class _Script:
             {n: self._bounds(n, b) for n, b in step.get("expect_bounds", {}).items()},
             step.get("expect_error"),
             self.tables,
+            tuple(self._said(number, n, f) for n, f in step.get("feedback", {}).items()),
+            tuple(step.get("retract", ())),
         )
+
+    def _said(self, number: int, name: str, given: Any) -> SaidFeedback:
+        """Records as text, of the first output, or of the one that is named."""
+        given = given if isinstance(given, Mapping) else {"records": given}
+        output = given.get("output", next(iter(self.outputs)))
+        if output not in self.outputs:
+            raise bad(f"step {number}: '{output}' is no output", f"name: {list(self.outputs)}")
+        columns = Columns.of(self.outputs[output].node, self.zone)
+        return SaidFeedback(name, output, parsed(given["records"], columns))
 
     def _rows(self, name: str, rows: Sequence[Any]) -> list[Row]:
         if name not in self.sources:
