@@ -317,7 +317,7 @@ def test_a_version_that_has_outgrown_its_memory_is_not_adopted(tmp_path: Path) -
     query.write({1: "a"})
     query.start()
     query.batch(1)
-    query.write({i: "b" * 10 for i in range(50)})
+    query.write(dict.fromkeys(range(50), "b" * 10))
     # The file of the last version is gone, but what was decoded of it is still there.
     assert query.batch(1) == [(1, "a")]
     assert "memory= allows 200" in query.record["problem"]

@@ -126,16 +126,6 @@ class Relation:
 
     # ---- what it is ----
     @property
-    def name(self) -> str:
-        """What it is called in records and plans."""
-        return self._name
-
-    @property
-    def key(self) -> list[str]:
-        """The columns that rows of a stream are compared with."""
-        return list(self._key)
-
-    @property
     def schema(self) -> StructType:
         """The columns, as PySpark shows them."""
         return self._rows.schema
