@@ -143,7 +143,7 @@ def test_explain_says_which_form_and_why(spark: SparkSession, tmp_path: Path) ->
 def test_a_relation_has_a_dataframes_methods(spark: SparkSession, tmp_path: Path) -> None:
     d = sw.relation(write(tmp_path / "d", {1: "a"}), "id", "d")
     made = (
-        d.where(d.name != "x").withColumn("up", F.upper("name")).withColumnRenamed("up", "u")
+        d.where(d.name != "x").withColumn("up", F.concat("name", F.lit("x"))).withColumnRenamed("up", "u")
         .select("id", "u", "name").drop("name").fillna("?", subset="u").alias("other")
     )  # fmt: skip
     assert (made.columns, made.isStreaming) == (["id", "u"], False)
@@ -221,10 +221,12 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
 
 def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path / "d", dict.fromkeys(range(100), "a" * 50))
-    s, on = readings(spark), [("device", "id")]
+    s, on, tries = readings(spark), [("device", "id")], 0
 
     def start(made: Any, **options: Any) -> None:
-        run(made, tmp_path / "q", options=options)
+        nonlocal tries
+        tries += 1
+        run(made, tmp_path / f"q{tries}", options=options)
 
     small = s.join(sw.relation(path, "id", "d", memory=100), on)
     refused("RELATION_TOO_LARGE", lambda: start(small), "memory=", "relationForm")
@@ -241,7 +243,7 @@ def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
         sw.replay(spark, [], "device int, ts bigint, v double"), time="ts", name="q",
         progress=sw.Quality(error=0.1),
     )  # fmt: skip
-    d = sw.relation(path, "id", "d").withColumn("w", F.length("name"))
+    d = sw.relation(path, "id", "d").withColumn("w", F.col("id") * 2)
     over = aimed.join(d, on).groupBy(sw.window(5)).agg("sum(w) AS w")
     refused("BAD_QUALITY", lambda: start(over), "'w'")
     explain_streams({"x": aimed.join(d, on).groupBy(sw.window(5)).agg("sum(v) AS v")})
