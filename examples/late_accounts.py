@@ -52,6 +52,7 @@ def query(spark):
     return [
         full.writeStream.foreachBatch(written)
         .queryName("payments")
+        .option("checkpointLocation", tempfile.mkdtemp(prefix="payments-"))
         .option("endOfStream", True)
         .trigger(availableNow=True),
         full.unmatched.writeStream.format("console")

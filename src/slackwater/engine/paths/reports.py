@@ -285,10 +285,12 @@ class TaskReport:
 
     @classmethod
     def of_files(
-        cls, outputs: Mapping[str, Sequence[OutputFile]], relations: Mapping[str, Reads]
+        cls,
+        outputs: Mapping[str, Sequence[OutputFile]],
+        relations: Mapping[str, Reads] | None = None,
     ) -> TaskReport:
         """The report of a task that runs no stateful operator."""
-        return cls(0, -1, {}, outputs, relations=relations)
+        return cls(0, -1, {}, outputs, relations=relations or {})
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
