@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 import slackwater as sw
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import requested_refreshes
 from slackwater.errors import SlackwaterError
 from slackwater.surface.explain import explain_streams
 from slackwater.testing import local_job
@@ -46,7 +48,7 @@ def rows_of(kind: str, draw: random.Random, count: int, theirs: bool) -> list[tu
     return [(draw.choice((*known, None)), i, draw.randrange(4)) for i in range(count)]
 
 
-@pytest.mark.spec("XJ-F46", "XJ-F58", "XJ-F59")
+@pytest.mark.spec("XJ-F58")
 @pytest.mark.parametrize("kind", VALUES)
 def test_all_kinds_give_the_rows_of_sparks_batch_joins(
     kind: str, spark: SparkSession, tmp_path: Path
@@ -107,7 +109,7 @@ def readings(spark: SparkSession, splits: bool = False, *batches: Any) -> sw.Str
 
 
 @pytest.mark.parametrize("splits", [False, True])
-@pytest.mark.spec("XJ-F46", "FC-F37")
+@pytest.mark.spec("FC-F37")
 def test_rows_meet_a_table_on_spark(spark: SparkSession, tmp_path: Path, splits: bool) -> None:
     """A filter, a window behind the join in the same task, and steps behind it that only Spark can evaluate."""
     d = sw.relation(write(tmp_path / "d", {1: "a", 2: "b", 3: "c"}), "id", "d")
@@ -253,7 +255,10 @@ def test_another_path_or_kind_is_another_query(spark: SparkSession, tmp_path: Pa
     path, on = write(tmp_path / "d", {1: "a"}), [("device", "id")]
     s = readings(spark)
     d = sw.relation(path, "id", "d")
-    run(s.join(d, on), tmp_path / "q", end=False)
+    done = run(s.join(d, on), tmp_path / "q", end=False)
+    refused("NO_RELATION", lambda: done.query.refresh("e"), "its relations are: d")
+    done.query.refresh("d")
+    assert requested_refreshes(Checkpoint(str(tmp_path / "q")), None) == {"d": 1}
     changed = sw.relation(path, "id", "d", refresh="never", memory="2m")
     run(s.join(changed, on), tmp_path / "q", end=False)
     moved = sw.relation(write(tmp_path / "e", {1: "a"}), "id", "d")
