@@ -33,7 +33,7 @@ SOURCE = build_source(
 )
 PAIRS = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]]}]
 LEFT = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "how": "left"}]
-HELD = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "hold": 100}]
+HELD: list[dict[str, Any]] = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "hold": 100}]
 Rows = list[tuple[Any, ...]]
 
 
@@ -361,6 +361,25 @@ def test_a_new_version_makes_a_batch_run_while_rows_wait(tmp_path: Path) -> None
     query.write({3: "c"}, "c.parquet")
     last = query.run.loop.last
     assert query.idle() == [] and query.run.loop.last is last
+
+
+@pytest.mark.spec("XJ-F57")
+def test_in_a_batch_the_try_comes_before_the_bound(tmp_path: Path) -> None:
+    """The bound of the batch that brings the partner is above the row's time plus its hold."""
+    query = Query(tmp_path, [HELD[0], {**HELD[1], "hold": 1}])
+    query.write({1: "a"})
+    query.start()
+    assert query.batch(2) == []
+    assert query.batch(1) == [(1, "a")]
+    query.write({2: "b"}, "b.parquet")
+    assert query.batch(1) == [(1, "a"), (2, "b")]
+    # Without a partner it leaves, and a later version finds nobody.
+    assert query.batch(3) == []
+    query.batch(1)
+    query.batch(1)
+    query.write({3: "c"}, "c.parquet")
+    assert query.batch(1) == [(1, "a")]
+    query.run.stop()
 
 
 def test_rows_wait_through_a_restart_with_a_shorter_hold(tmp_path: Path) -> None:
