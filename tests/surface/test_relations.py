@@ -217,6 +217,8 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
         "BAD_JOIN", lambda: s.join(s.alias("b"), "device", sw.band(after=1), hold=3), "relation"
     )
     refused("NOT_A_STREAM", lambda: s.join(spark.range(3), "device"), "sw.relation")
+    refused("NOT_A_STREAM", lambda: sw.joinAll([s, d], "id", [1, 1]), "stream.join(relation")
+    refused("NOT_A_STREAM", lambda: s.union(d), "sends nothing")
     never = sw.relation(str(tmp_path / "d"), "id", "d", refresh="never")
     refused("BAD_JOIN", lambda: s.join(never, on, hold=5), 'refresh="never"')
 

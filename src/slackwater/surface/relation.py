@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import Analyser, fields_of
+from slackwater.engine.analysis.connect import check_classic
 from slackwater.engine.driver.relations import BATCH, NEVER, Refresh, RelationUse
 from slackwater.engine.plan.reserved import check_names
 from slackwater.engine.store.exact_paths import spark_path
@@ -71,6 +72,7 @@ def relation(
     """
     path = _path(source)
     session = spark if spark is not None else _active()
+    check_classic(session, "sw.relation")
     label = name if name is not None else Path(path).name
     _check_name(label)
     if not any(_data_files(path)):
