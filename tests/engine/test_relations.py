@@ -17,6 +17,7 @@ from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import BATCH, NEVER, RelationUse
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
+from slackwater.engine.plan.reading import FusedScan
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.control import request_refresh
 from slackwater.errors import AnalysisError, ExecutionError
@@ -144,6 +145,24 @@ def test_a_start_maps_what_an_executor_has_kept(
     relation_tables._tables.clear()  # another worker of the executor
     assert query.batch(1) == [(1, "a")]
     assert (query.record["reads"], query.record["misses"]) == (0, 1)
+
+
+def test_a_row_with_several_partners_is_one_row_that_came_in(tmp_path: Path) -> None:
+    """Rows are joined and reduced in the scan: windows get all pairs, what is told of the source is of its rows."""
+    window = {"window": {"range": 10}, "by": ["k", "name"], "agg": {"n": "count(*)"}}
+    query = Query(tmp_path, [*PAIRS, window])
+    query.write({1: "a", 2: "b"})
+    query.write({1: "c", 3: "d"}, "more.parquet")
+    query.start()
+    assert isinstance(query.run.loop.query.plan.readings[0], FusedScan)
+    query.batch(1, 1, 2, 9, None)
+    record = query.run.loop.records[-1]
+    assert (record["numInputRows"], record["streams"]["s"]["totalRows"]) == (5, 5)
+    query.run.step(final=True)
+    tables = query.run.published["out"].values()
+    counts = {(r["k"], r["name"]): r["n"] for table in tables for r in table.to_pylist()}
+    assert counts == {(1, "a"): 2, (1, "c"): 2, (2, "b"): 1}
+    query.run.stop()
 
 
 # --- refresh -----------------------------------------------------------------------------------------
