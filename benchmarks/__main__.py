@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import growth, join_experiments, joins, quality, windows
+from benchmarks import growth, join_experiments, joins, quality, relations, windows
 from benchmarks.experiments import page as experiments
 
 BENCHMARKS = {
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "experiments": experiments.main,
     "join-experiments": join_experiments.main,
     "quality": quality.main,
+    "relations": relations.main,
 }
 
 

@@ -33,6 +33,11 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "engine/parquet/columns.py": (INPUT, {"pq.read_metadata"}),
     "engine/parquet/damage.py": (INPUT, {"pq.ParquetFile", "SQL read_parquet("}),
     "engine/parquet/folders.py": (INPUT, {"os.path.getsize"}),
+    "engine/store/versions.py": ("files of relations are input", {"os.stat"}),
+    "engine/paths/relation_tables.py": (
+        "bytes that `KeptFiles` maps, read as a table",
+        {"pa.ipc.open_file"},
+    ),
     "engine/store/exact_paths.py": (
         "links to input files, for a column engine that takes their names for patterns",
         {"tempfile.TemporaryDirectory", "tempfile.gettempdir", "os.symlink", "os.access"},

@@ -17,14 +17,17 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
+    Held,
     Join,
     Late,
+    Lookup,
     Node,
     Project,
     Sort,
     Source,
     Union,
 )
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.window import TimeWindow
 
@@ -42,6 +45,7 @@ def named(sql: str) -> Named:
     return Named(sql, expr(sql))
 
 
+RELATION = Relation("d", "", FIELDS, ("k",), FIELDS, (expr("f"), (named("c1"), named("c2"))))
 COUNT = Primitive("p", "sum", (expr("p1"), expr("p2")), "bigint")
 NODES: list[Node] = [
     SOURCE,
@@ -59,6 +63,10 @@ NODES: list[Node] = [
         FIELDS, (), (SOURCE, SOURCE), ((named("l"),), (named("r"),)), ("k", "k"), Band(0, 0),
         where=expr("w"), outputs=(named("o"),),
     ),
+    Lookup(
+        FIELDS, (), SOURCE, RELATION, (named("l"),), "left_semi", expr("w"), (named("o"),), (named("p"),),
+    ),
+    Held(FIELDS, (), SOURCE, RELATION, (named("l"),), "inner", expr("w"), (named("o"),)),
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import BATCH, NEVER, RelationUse
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
+from slackwater.engine.plan.reading import FusedScan
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.control import request_refresh
 from slackwater.errors import AnalysisError, ExecutionError
@@ -33,7 +34,7 @@ SOURCE = build_source(
 )
 PAIRS = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]]}]
 LEFT = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "how": "left"}]
-HELD = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "hold": 100}]
+HELD: list[dict[str, Any]] = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "hold": 100}]
 Rows = list[tuple[Any, ...]]
 
 
@@ -144,6 +145,24 @@ def test_a_start_maps_what_an_executor_has_kept(
     relation_tables._tables.clear()  # another worker of the executor
     assert query.batch(1) == [(1, "a")]
     assert (query.record["reads"], query.record["misses"]) == (0, 1)
+
+
+def test_a_row_with_several_partners_is_one_row_that_came_in(tmp_path: Path) -> None:
+    """Rows are joined and reduced in the scan: windows get all pairs, what is told of the source is of its rows."""
+    window = {"window": {"range": 10}, "by": ["k", "name"], "agg": {"n": "count(*)"}}
+    query = Query(tmp_path, [*PAIRS, window])
+    query.write({1: "a", 2: "b"})
+    query.write({1: "c", 3: "d"}, "more.parquet")
+    query.start()
+    assert isinstance(query.run.loop.query.plan.readings[0], FusedScan)
+    query.batch(1, 1, 2, 9, None)
+    record = query.run.loop.records[-1]
+    assert (record["numInputRows"], record["streams"]["s"]["totalRows"]) == (5, 5)
+    query.run.step(final=True)
+    tables = query.run.published["out"].values()
+    counts = {(r["k"], r["name"]): r["n"] for table in tables for r in table.to_pylist()}
+    assert counts == {(1, "a"): 2, (1, "c"): 2, (2, "b"): 1}
+    query.run.stop()
 
 
 # --- refresh -----------------------------------------------------------------------------------------
@@ -317,7 +336,7 @@ def test_a_version_that_has_outgrown_its_memory_is_not_adopted(tmp_path: Path) -
     query.write({1: "a"})
     query.start()
     query.batch(1)
-    query.write({i: "b" * 10 for i in range(50)})
+    query.write(dict.fromkeys(range(50), "b" * 10))
     # The file of the last version is gone, but what was decoded of it is still there.
     assert query.batch(1) == [(1, "a")]
     assert "memory= allows 200" in query.record["problem"]
@@ -361,6 +380,25 @@ def test_a_new_version_makes_a_batch_run_while_rows_wait(tmp_path: Path) -> None
     query.write({3: "c"}, "c.parquet")
     last = query.run.loop.last
     assert query.idle() == [] and query.run.loop.last is last
+
+
+@pytest.mark.spec("XJ-F57")
+def test_in_a_batch_the_try_comes_before_the_bound(tmp_path: Path) -> None:
+    """The bound of the batch that brings the partner is above the row's time plus its hold."""
+    query = Query(tmp_path, [HELD[0], {**HELD[1], "hold": 1}])
+    query.write({1: "a"})
+    query.start()
+    assert query.batch(2) == []
+    assert query.batch(1) == [(1, "a")]
+    query.write({2: "b"}, "b.parquet")
+    assert query.batch(1) == [(1, "a"), (2, "b")]
+    # Without a partner it leaves, and a later version finds nobody.
+    assert query.batch(3) == []
+    query.batch(1)
+    query.batch(1)
+    query.write({3: "c"}, "c.parquet")
+    assert query.batch(1) == [(1, "a")]
+    query.run.stop()
 
 
 def test_rows_wait_through_a_restart_with_a_shorter_hold(tmp_path: Path) -> None:

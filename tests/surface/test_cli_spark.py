@@ -168,6 +168,17 @@ def test_the_band_join_example(capsys: pytest.CaptureFixture[str]):
     }  # fmt: skip
 
 
+def test_the_late_accounts_example(capsys: pytest.CaptureFixture[str]):
+    assert run("run", EXAMPLES / "late_accounts.py", "--timeout", "120") == 0
+    rows = shown(capsys.readouterr().out)
+    paid = {(r[0], r[2], r[4]) for r in rows if len(r) == 5}
+    # The account of the second payment came after it; that of the third never did.
+    assert paid - {("account", "amount", "owner")} == {
+        ("1", "20.0", "ann"), ("2", "7.5", "bob"), ("1", "5.0", "ann"), ("2", "1.0", "bob"),
+    }  # fmt: skip
+    assert {(r[0], r[2]) for r in rows if len(r) == 3} >= {("3", "3.0")}
+
+
 def test_the_example_of_what_is_missing(capsys: pytest.CaptureFixture[str]):
     file = EXAMPLES / "what_is_missing.py"
     assert run("run", file, "--timeout", "120") == 0

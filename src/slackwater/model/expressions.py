@@ -52,7 +52,7 @@ def _join(node: Join) -> tuple[Expr, ...]:
     return (*keys, *(o.expr for o in (*node.outputs, *node.pair)), *where)
 
 
-def _lookup(node: Lookup | Held) -> tuple[Expr, ...]:
+def _lookup(node: Lookup) -> tuple[Expr, ...]:
     where = () if node.where is None else (node.where,)
     changes = (
         e

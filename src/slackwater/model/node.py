@@ -311,15 +311,24 @@ NO_RELATION = Relation("", "", (), (), ())
 """What an operator is held against that is made from its child alone."""
 
 
-class _WithRelation(_OneChild):
-    """For operators that hold rows against a relation. Inside them a column of the stream is called `raw_name` (0, c), one of
-    the relation `raw_name` (1, c); ``outputs`` make the user's columns of these.
+@dataclass(frozen=True)
+class Lookup(_OneChild, Node):
+    """Rows of a stream with the rows of a relation that have their key. It holds no rows: each is joined as it comes.
+
+    ``keys`` are the stream's, in the order of the relation's own, and of their types. ``where`` is a further condition, part of
+    the match. ``how`` is inner, left, left_semi or left_anti. Inside the operator a column of the stream is called `raw_name` (0, c),
+    one of the relation `raw_name` (1, c); ``outputs`` make the user's columns of these. ``origins`` gives the stream's column behind each time of
+    the output.
     """
 
-    how: How
-    outputs: tuple[Named, ...]
-    pair: tuple[Named, ...]
-    origins: tuple[tuple[str, str], ...]
+    child: Node = field(default=None)  # type: ignore[assignment]
+    relation: Relation = NO_RELATION
+    keys: tuple[Named, ...] = ()
+    how: How = "inner"
+    where: Expr | None = None
+    outputs: tuple[Named, ...] = ()
+    pair: tuple[Named, ...] = ()
+    origins: tuple[tuple[str, str], ...] = ()
 
     @property
     def tested(self) -> tuple[Named, ...]:
@@ -328,40 +337,14 @@ class _WithRelation(_OneChild):
 
 
 @dataclass(frozen=True)
-class Lookup(_WithRelation, Node):
-    """Rows of a stream with the rows of a relation that have their key. It holds no rows: each is joined as it comes.
-
-    ``keys`` are the stream's, in the order of the relation's own, and of their types. ``where`` is a further condition, part of the match.
-    ``how`` is inner, left, left_semi or left_anti. ``origins`` gives the stream's column behind each time of the output.
-    """
-
-    child: Node = field(default=None)  # type: ignore[assignment]
-    relation: Relation = NO_RELATION
-    keys: tuple[Named, ...] = ()
-    how: How = "inner"
-    where: Expr | None = None
-    outputs: tuple[Named, ...] = ()
-    pair: tuple[Named, ...] = ()
-    origins: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Held(_WithRelation, Node):
+class Held(Lookup):
     """Rows that have no partner in a relation, and wait for one: for a later version of it.
 
     A row leaves with the partners of the first version that has some, or without one when the bound on ``on`` is above
     its time plus ``hold`` ticks. `MATCHED` says which of the two it was. ``how`` is inner, where each partner makes a result, or
-    left_semi, where the row itself is the result. The other fields are those of `Lookup`.
+    left_semi, where the row itself is the result.
     """
 
-    child: Node = field(default=None)  # type: ignore[assignment]
-    relation: Relation = NO_RELATION
-    keys: tuple[Named, ...] = ()
-    how: How = "inner"
-    where: Expr | None = None
-    outputs: tuple[Named, ...] = ()
-    pair: tuple[Named, ...] = ()
-    origins: tuple[tuple[str, str], ...] = ()
     on: str = ""
     hold: int = 0
 

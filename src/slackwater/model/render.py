@@ -124,7 +124,7 @@ def _join(node: Join, policies: bool) -> str:
     return f"{node.how} join on {keys} within {within} of {times}{where} -> {outputs}"
 
 
-def _lookup(node: Lookup | Held, policies: bool) -> str:
+def _lookup(node: Lookup, policies: bool) -> str:
     relation = node.relation
     pairs = zip(node.keys, relation.key, strict=True)
     keys = " and ".join(f"{k.expr.sql} = `{name}`" for k, name in pairs)

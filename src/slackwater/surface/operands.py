@@ -10,11 +10,18 @@ from slackwater.errors import AnalysisError
 
 def check_streams(items: Sequence[Any], what: str) -> None:
     """Refuse DataFrames and other things in place of streams, each with what to do about it."""
+    from slackwater.surface.relation import Relation
     from slackwater.surface.stream import Stream
 
     for item in items:
         if isinstance(item, Stream):
             continue
+        if isinstance(item, Relation):
+            raise AnalysisError(
+                "NOT_A_STREAM",
+                f"{what} got a relation, which sends nothing",
+                hint="join it with one stream: stream.join(relation, on=...)",
+            )
         streaming = getattr(item, "isStreaming", None)
         if streaming is None:
             shown = f"a {type(item).__name__}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import Analyser, fields_of
+from slackwater.engine.analysis.connect import check_classic
 from slackwater.engine.driver.relations import BATCH, NEVER, Refresh, RelationUse
 from slackwater.engine.plan.reserved import check_names
 from slackwater.engine.store.exact_paths import spark_path
@@ -71,6 +72,7 @@ def relation(
     """
     path = _path(source)
     session = spark if spark is not None else _active()
+    check_classic(session, "sw.relation")
     label = name if name is not None else Path(path).name
     _check_name(label)
     if not any(_data_files(path)):
@@ -125,16 +127,6 @@ class Relation:
         return Relation(rows, self._path, self._key, self._name, self._use)
 
     # ---- what it is ----
-    @property
-    def name(self) -> str:
-        """What it is called in records and plans."""
-        return self._name
-
-    @property
-    def key(self) -> list[str]:
-        """The columns that rows of a stream are compared with."""
-        return list(self._key)
-
     @property
     def schema(self) -> StructType:
         """The columns, as PySpark shows them."""

@@ -222,9 +222,10 @@ class Relations:
     def _described(
         self, name: str, use: RelationUse, seen: Sequence[Seen], last: Taken | None
     ) -> Version:
-        known: dict[Seen, TableFile] = {}
         if last is not None:
-            known = {f.identity: f for f in self._version(name, last.version).files}
+            self._version(name, last.version)  # from now on it is among those that are known
+        versions = [v for (of, _), v in self._versions.items() if of == name]
+        known = {f.identity: f for v in versions for f in v.files}
         fields = fields_read(self._forms, name)
         if not seen:
             raise AnalysisError(

@@ -289,11 +289,11 @@ class TaskReport:
     def of_files(
         cls,
         outputs: Mapping[str, Sequence[OutputFile]],
-        dropped: Mapping[str, int],
-        relations: Mapping[str, Reads],
+        dropped: Mapping[str, int] | None = None,
+        relations: Mapping[str, Reads] | None = None,
     ) -> TaskReport:
         """The report of a task that runs no stateful operator."""
-        return cls(0, -1, {}, outputs, dropped=dropped, relations=relations)
+        return cls(0, -1, {}, outputs, dropped=dropped or {}, relations=relations or {})
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""

@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn
 from slackwater.engine.plan.read_columns import Columns
 from slackwater.engine.plan.relations import TableForm
 from slackwater.model.join import How, is_existence
-from slackwater.model.node import Held, Lookup, raw_name
+from slackwater.model.node import Lookup, raw_name
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 
@@ -72,7 +72,7 @@ class LookupStep:
     left: tuple[str, ...]
 
     @classmethod
-    def of(cls, node: Lookup | Held, how: How | None = None) -> LookupStep:
+    def of(cls, node: Lookup, how: How | None = None) -> LookupStep:
         """The step of an operator, or of another kind of join over the same rows."""
         keys = tuple(k.expr for k in node.keys)
         names = tuple(f.name for f in node.child.schema)

@@ -46,10 +46,10 @@ def called(node: Node) -> str:
     if isinstance(node, Join):
         keys = [k.name for k in node.keys[0]] if node.keys else []
         return f"{node.how} join on {', '.join(keys) or 'any rows'}"
-    if isinstance(node, Lookup):
-        return f"{node.how} join with relation '{node.relation.name}'"
     if isinstance(node, Held):
         return f"rows held for relation '{node.relation.name}'"
+    if isinstance(node, Lookup):
+        return f"{node.how} join with relation '{node.relation.name}'"
     if isinstance(node, Sort):
         return f"sort by {node.on}"
     return _CALLED.get(type(node), type(node).__name__.lower())

@@ -16,9 +16,8 @@ from slackwater.semantics.operators.lookup import as_projection
 wants = common.no_wants
 patterns = common.no_patterns  # the rows it holds back would break them
 frontier = common.bounds_alone
-feedback = (
-    common.only_guarded
-)  # whether a row finds a partner is known later than what is wanted of it
+# Whether a row finds a partner is known later than what is wanted of it.
+feedback = common.only_guarded
 
 
 def entering(node: Held) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slackwater.model.node import Held, Lookup, Project, raw_name
+from slackwater.model.node import Lookup, Project, raw_name
 from slackwater.model.schema import Named, column
 from slackwater.semantics.contracts.offers import Offer
 from slackwater.semantics.limits import Bounds
@@ -30,7 +30,7 @@ keeps = common.no_state
 needs = common.no_needs
 
 
-def as_projection(node: Lookup | Held) -> Project:
+def as_projection(node: Lookup) -> Project:
     """What becomes of the stream's columns; those of the relation are none of these."""
     own = {column(raw_name(0, f.name), f.type).sql: f for f in node.child.schema}
     columns = tuple(

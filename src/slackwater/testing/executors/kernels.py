@@ -29,7 +29,6 @@ from slackwater.model.node import (
     Aggregate,
     Dedup,
     Filter,
-    Held,
     Join,
     Late,
     Lookup,
@@ -137,7 +136,7 @@ class KernelMachine(LateJudge):
         self.said: list[Patterns] = [() for _ in self.nodes]
         self.says: list[Patterns] = self.said
         for node in self.nodes:
-            if isinstance(node, Lookup | Held):
+            if isinstance(node, Lookup):
                 raise AnalysisError(
                     "NOT_IN_KERNELS",
                     "relations are not the kernels' work: rows meet them on paths of the engine",

@@ -364,7 +364,7 @@ def _lookup(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
     relation = surface.relations[step["lookup"]]
     if "only" in step:
         relation = relation.where(step["only"])
-    keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", relation.key)]
+    keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", relation._key)]
     more = {k: step[k] for k in ("how", "where", "hold") if k in step}
     made = s.join(relation, keys, **more)
     if "as" in step:

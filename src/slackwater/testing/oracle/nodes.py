@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Held, Join, Lookup, Node, Source
+from slackwater.model.node import Join, Lookup, Node, Source
 from slackwater.model.unnamed_time import UNNAMED
 from slackwater.testing.oracle.join_node import JoinNode
 from slackwater.testing.oracle.late import check_raise, judge
@@ -63,7 +63,7 @@ class Oracle(Run):
         self.items = {id(n): [] for n in self.nodes}
         self.bounds = {id(n): [] for n in self.nodes}
         self.joins = {id(n): JoinNode(n) for n in self.nodes if isinstance(n, Join)}
-        self.tables = {n.relation.name: [] for n in self.nodes if isinstance(n, Lookup | Held)}
+        self.tables = {n.relation.name: [] for n in self.nodes if isinstance(n, Lookup)}
         self.exclusions = Exclusions(
             self.histories, lambda node, steps: self.bounds[id(node)][steps - 1]
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.model.node import Held, Lookup, raw_name
+from slackwater.model.node import Lookup, raw_name
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr
 from slackwater.testing.oracle.expressions import compile_expression
@@ -12,7 +12,7 @@ from slackwater.testing.oracle.run import Run
 from slackwater.testing.oracle.types import Row
 
 
-def partners(node: Lookup | Held, run: Run, row: Row, step: int) -> list[dict[str, Any]]:
+def partners(node: Lookup, run: Run, row: Row, step: int) -> list[dict[str, Any]]:
     """The pairs of a row with the rows of the version of a step, under the names that columns have inside the join."""
     own = {raw_name(0, f.name): row[f.name] for f in node.child.schema}
     wanted = [compile_expression(k.expr.sql)(row) for k in node.keys]
@@ -27,18 +27,18 @@ def partners(node: Lookup | Held, run: Run, row: Row, step: int) -> list[dict[st
     return pairs
 
 
-def alone(node: Lookup | Held, row: Row) -> dict[str, Any]:
+def alone(node: Lookup, row: Row) -> dict[str, Any]:
     """A row without a partner."""
     nothing = {raw_name(1, f.name): None for f in node.relation.schema}
     return {**{raw_name(0, f.name): row[f.name] for f in node.child.schema}, **nothing}
 
 
-def shown(node: Lookup | Held, pair: Row) -> dict[str, Any]:
+def shown(node: Lookup, pair: Row) -> dict[str, Any]:
     """The user's columns of a pair."""
     return {o.name: compile_expression(o.expr.sql)(pair) for o in node.outputs}
 
 
-def _tested(node: Lookup | Held, pair: Row) -> Any:
+def _tested(node: Lookup, pair: Row) -> Any:
     assert node.where is not None
     seen = {c.name: compile_expression(c.expr.sql)(pair) for c in node.tested}
     return compile_expression(node.where.sql)(seen)

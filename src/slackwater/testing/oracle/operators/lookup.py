@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from slackwater.model.node import Held, Lookup, Node, Source, raw_name
+from slackwater.model.node import Lookup, Node, Source, raw_name
 from slackwater.model.unnamed_time import UNNAMED
 from slackwater.semantics.limits import END
 from slackwater.testing.oracle.columns import plain
@@ -46,7 +46,7 @@ def excluded(node: Lookup, row: Row, steps: int, ask: Exclusions) -> bool:
     return ask.excluded(node.child, _before(node, row), steps)
 
 
-def _before(node: Lookup | Held, row: Row) -> dict[str, Any]:
+def _before(node: Lookup, row: Row) -> dict[str, Any]:
     """The stream's columns of a result, under their names in the stream."""
     own = {raw_name(0, f.name): f.name for f in node.child.schema}
     names = {o.name: own.get(plain(o.expr) or "") for o in node.outputs}
@@ -61,7 +61,7 @@ def may_come(node: Lookup, limits: Limits, ask: Coming) -> bool:
     return ask.below(node.child, below)
 
 
-def shifts(node: Lookup | Held, name: str, followed: Followed) -> list[int]:
+def shifts(node: Lookup, name: str, followed: Followed) -> list[int]:
     return [m for out, old in node.origins if out == name for m in followed.below(node.child, old)]
 
 

@@ -1,0 +1,217 @@
+"""Kill a process at every durable step of a query that joins a table, and replace the table before it starts again.
+
+A batch whose intent was written gives what it would have given before the change. One without an intent takes the new table. Rows that wait
+for a partner are neither lost nor joined twice.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slackwater.engine.driver.passes import Written, passed
+from slackwater.engine.driver.relations import RelationUse
+from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.layout import build
+from slackwater.engine.store import failpoints
+from slackwater.engine.store import manifest as manifests
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.model.schema import Field
+from slackwater.sinks.base import Sink
+from slackwater.sinks.files import ParquetSink
+from slackwater.sources.tables import ParquetTable
+from slackwater.testing.executors.local import numbered
+from slackwater.testing.executors.observing import table_of
+from slackwater.testing.local.run import LocalInput, LocalRun, scratch_folder
+from slackwater.testing.transcripts.script import Transcript, oracle, parse
+
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["tests.faults.test_relation_kills"])
+
+BATCHES = 7
+POINTS = [
+    p
+    for p in (*failpoints.POINTS, *failpoints.RELATION_POINTS)
+    if p not in ("lock.taken", "epoch.written", "query.written", "compact.before")
+]
+"""Steps of batches; this query merges no runs, since what waits is written anew."""
+
+STEP = {"lookup": "d", "keys": [["k", "id"]]}
+QUERY: dict[str, Any] = {
+    "held": [{"from": "s"}, {**STEP, "hold": 12, "as": "j"}],
+    "lost": [{"unmatched": "j"}],
+    "counts": [
+        {"from": "s"},
+        {**STEP, "how": "left"},
+        {"window": {"range": 6}, "by": ["name"], "agg": {"n": "count(*)"}},
+    ],
+}
+
+
+def version(number: int) -> list[list[Any]]:
+    """A table for each batch, and one more that comes while the query is down."""
+    draw = random.Random(number)
+    return [[draw.randrange(8), f"{number}-{i}"] for i in range(4)]
+
+
+def transcript(versions: list[int]) -> Transcript:
+    script: list[dict[str, Any]] = []
+    for number, shown in enumerate(versions):
+        draw = random.Random(100 + number)
+        rows = [[draw.randrange(8), 5 * number + draw.randrange(5)] for _ in range(6)]
+        script.append({"rows": {"s": rows}, "relations": {"d": version(shown)}})
+    script[-1]["end"] = True
+    return parse(
+        {
+            "name": "kills",
+            "streams": {
+                "s": {
+                    "columns": {"k": "bigint", "ts": "bigint"},
+                    "time": "ts",
+                    "progress": {"bounded_delay": 5},
+                }
+            },
+            "relations": {"d": {"columns": {"id": "bigint", "name": "string"}, "key": "id"}},
+            "query": QUERY,
+            "script": script,
+        }
+    )
+
+
+def show(state: Path, number: int) -> None:
+    """Switch the link to another table; what it was before stays where it is."""
+    folder = state / f"table-{number}"
+    if not folder.exists():
+        folder.mkdir()
+        ids, names = zip(*version(number), strict=True)
+        pq.write_table(pa.table({"id": pa.array(ids), "name": names}), folder / "part.parquet")
+    link = state / "next"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder, target_is_directory=True)
+    os.replace(link, state / "table")
+
+
+def finish(state: Path, groups: int, first: int | None = None) -> None:
+    """Run to the end from where the checkpoint is; the first batch of a restart finds table ``first``."""
+    made = transcript(list(range(BATCHES)))
+    sources, outputs = numbered(made)
+    fields = made.relations["d"].fields
+
+    def sink(name: str, fields: tuple[Field, ...]) -> Sink:
+        return ParquetSink(name, fields, str(state / "sink" / name))
+
+    plan = passed(build(outputs, ansi=True, zone="UTC", window_plan="auto"), Written())
+    run = LocalRun(
+        state, plan, [LocalInput(sources[0].schema, True)], settings=Settings(compact_runs=2),
+        sink=sink, relations={"d": RelationUse(ParquetTable("d", str(state / "table"), fields))},
+    )  # fmt: skip
+    for number, step in enumerate(made.batches):
+        path = Path(run.inputs[0].path) / f"{number}.parquet"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            pq.write_table(table_of(sources[0], step.rows["s"]), path)
+        run.host.batches.append({0: [str(path)]})
+    last = manifests.last(Checkpoint(str(state / "checkpoint")))
+    run.done = 0 if last is None else last.batch
+    run.start(groups)
+    try:
+        while run.done < BATCHES:
+            again = last is not None and run.done == last.batch
+            if not again:
+                show(state, run.done if first is None else first)
+                first = None
+            run.step(final=run.done == BATCHES - 1)
+    finally:
+        run.stop()
+
+
+def killed(state: Path, point: str, hit: int, first: int | None) -> bool:
+    child = processes.Process(target=_run, args=(state, point, hit, first))
+    child.start()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    return child.exitcode != 0
+
+
+def _run(state: Path, point: str, hit: int, first: int | None) -> None:
+    os.environ[failpoints.ENV] = f"{point}=kill@{hit}"
+    finish(state, 2, first)
+
+
+def taken(state: Path) -> dict[int, str]:
+    """The table that each batch read, by what manifests and intents name."""
+    checkpoint = Checkpoint(str(state / "checkpoint"))
+    known = {}
+    for number in range(BATCHES):
+        one = manifests.read(checkpoint, number) or manifests.read_intent(checkpoint, number)
+        if one is not None:
+            known[number] = one.relations["d"].version
+    return known
+
+
+def compare(state: Path, versions: list[int]) -> None:
+    seen = oracle(transcript(versions))
+    for name in QUERY:
+        wanted = Counter(_row(r) for step in seen for r in step.outputs[name])
+        files = sorted((state / "sink" / f"out_{name}").glob("*.parquet"))
+        given = Counter(_row(r) for f in files for r in pq.read_table(f).to_pylist())
+        assert given == wanted, name
+
+
+def _row(row: Any) -> str:
+    return str([v for k, v in row.items() if k != "window"])
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    with scratch_folder() as folder:
+        yield folder
+
+
+@pytest.mark.spec("XJ-F57")
+@pytest.mark.parametrize("point", POINTS)
+def test_a_table_that_is_replaced_between_kill_and_restart_changes_no_batch_that_had_begun(
+    point: str, state: Path
+) -> None:
+    assert killed(state, point, 1 if point == "gc.before" else 4, None)
+    before = taken(state)
+    last = manifests.last(Checkpoint(str(state / "checkpoint")))
+    at = 0 if last is None else last.batch + 1
+    finish(state, 3, 50)
+    assert taken(state).items() >= {n: v for n, v in before.items() if n in taken(state)}.items()
+    versions = list(range(BATCHES))
+    if at < BATCHES and at not in before:
+        versions[at] = 50  # its intent was not written, so it saw the new table
+    compare(state, versions)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(20))
+def test_kills_at_random_with_rows_that_wait(seed: int, state: Path) -> None:
+    draw = random.Random(seed)
+    versions = list(range(BATCHES))
+    shown: int | None = None
+    for life in range(40):
+        point, hit = draw.choice(POINTS), draw.randrange(1, 5)
+        ended = not killed(state, point, hit, shown)
+        if ended:
+            break
+        # What a batch has begun with stays; the next one finds another table.
+        last = manifests.last(Checkpoint(str(state / "checkpoint")))
+        at = 0 if last is None else last.batch + 1
+        shown = 60 + life
+        if at < BATCHES and at not in taken(state):
+            versions[at] = shown
+    else:
+        finish(state, 2, shown)
+    compare(state, versions)

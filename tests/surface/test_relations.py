@@ -1,0 +1,269 @@
+"""Joins with a table as users write them: beside Spark's own batch joins, on Spark, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+import slackwater as sw
+from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.control import requested_refreshes
+from slackwater.errors import SlackwaterError
+from slackwater.surface.explain import explain_streams
+from slackwater.testing import local_job
+from tests.surface.helpers import UTC, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DAY = dt.date(2026, 1, 1)
+VALUES: dict[str, tuple[Any, ...]] = {
+    "tinyint": (0, 1, -1), "int": (0, 1, 2**31 - 1), "bigint": (0, 1, 2**62), "boolean": (True, False),
+    "string": ("", "a", "A", "ä", "a "), "double": (0.0, -0.0, float("nan"), 1.5, float("inf")),
+    "decimal(12,2)": (Decimal("0.00"), Decimal("1.10"), Decimal("-7.25")), "date": (DAY, DAY.replace(day=2)),
+    "timestamp": (dt.datetime(2026, 1, 1, 2, tzinfo=UTC), dt.datetime(2026, 1, 1, 3, tzinfo=UTC)), "binary": (b"", b"a", b"\x00"),
+}  # fmt: skip
+WIDER = {"bigint": "int", "decimal(12,2)": "decimal(6,1)", "double": "float"}
+"""The stream's type where it is another one than the relation's, which is the one that both are compared as."""
+
+KINDS = ("inner", "left", "left_semi", "left_anti")
+
+
+def rows_of(kind: str, draw: random.Random, count: int, theirs: bool) -> list[tuple[Any, ...]]:
+    known = VALUES[kind] if theirs else VALUES.get(WIDER.get(kind, ""), VALUES[kind])
+    if kind == "decimal(12,2)" and not theirs:
+        known = (Decimal("1.1"), Decimal("0.0"), Decimal("3.5"))
+    return [(draw.choice((*known, None)), i, draw.randrange(4)) for i in range(count)]
+
+
+@pytest.mark.spec("XJ-F58")
+@pytest.mark.parametrize("kind", VALUES)
+def test_all_kinds_give_the_rows_of_sparks_batch_joins(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Keys of a type, nulls among them, several times or never; one condition over both sides, one over the relation's rows."""
+    draw = random.Random(kind)
+    own = WIDER.get(kind, kind)
+    left = f"k {own}, ts bigint, v bigint"
+    right = f"k {kind}, id bigint, w bigint"
+    stream_rows = rows_of(kind, draw, 24, theirs=False)
+    table_rows = rows_of(kind, draw, 12, theirs=True)
+    table = spark.createDataFrame(table_rows, right)
+    table.coalesce(2).write.parquet(str(tmp_path / "d"))
+
+    def job(df: Any) -> dict[str, Any]:
+        s = sw.stream(df, time="ts", name="s", progress=sw.Ordered())
+        d = sw.relation(str(tmp_path / "d"), key="k", name="d", spark=spark)
+        made = {}
+        for how in KINDS:
+            made[how] = s.join(d, "k", how=how)
+            made[f"{how} where"] = s.join(
+                d.where("id > 2"), [("k", "k")], how=how, where="v <= w AND s.v <> 3"
+            )
+        return made
+
+    half = len(stream_rows) // 2
+    batches = [stream_rows[:half], stream_rows[half:]]
+    seen = local_job(job, left, spark=spark, splits=True).run(batches)
+    spark.createDataFrame(stream_rows, left).createOrReplaceTempView("s")
+    table.createOrReplaceTempView("d")
+    parts = []
+    for how in KINDS:
+        kind_of = how.replace("_", " ")
+        shown = "CAST(NULL AS BIGINT)" if how in KINDS[2:] else "id"
+        for name, more in ((how, ""), (f"{how} where", "AND d.id > 2 AND v <= w AND v <> 3")):
+            parts.append(
+                f"SELECT '{name}' AS q, ts, {shown} AS id FROM s {kind_of} JOIN d ON s.k = d.k {more}"
+            )
+    wanted = Counter(tuple(r) for r in spark.sql(" UNION ALL ".join(parts)).collect())
+    assert wanted == Counter(
+        (name, r["ts"], r.asDict().get("id")) for name, rows in seen.items() for r in rows
+    )
+
+
+def write(folder: Path, rows: dict[int, str]) -> str:
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    table = pa.table({"id": pa.array(list(rows), pa.int64()), "name": list(rows.values())})
+    pq.write_table(table, folder / f"{len(rows)}-{len(str(rows))}.parquet")
+    return str(folder)
+
+
+def readings(spark: SparkSession, splits: bool = False, *batches: Any) -> sw.Stream:
+    rows = batches or ([(1, 1, 1.0), (2, 2, 2.0)],)
+    source = sw.replay(spark, list(rows), "device int, ts bigint, v double", splits=splits)
+    return sw.stream(source, time="ts", name="readings", progress=sw.Ordered())
+
+
+@pytest.mark.parametrize("splits", [False, True])
+@pytest.mark.spec("FC-F37")
+def test_rows_meet_a_table_on_spark(spark: SparkSession, tmp_path: Path, splits: bool) -> None:
+    """A filter, a window behind the join in the same task, and steps behind it that only Spark can evaluate."""
+    d = sw.relation(write(tmp_path / "d", {1: "a", 2: "b", 3: "c"}), "id", "d")
+    s = readings(spark, splits, [(1, 1, 1.0), (2, 2, 2.0), (9, 3, 3.0)], [(1, 11, 4.0)])
+    full = s.join(d.where("name <> 'b'"), [("device", "id")], how="left")
+    pairs = s.join(d, [("device", "id")])
+    done = run(
+        {
+            "full": full.select("device", "name"),
+            "texts": pairs.select("ts", F.expr("format_string('%s-%d', name, device) AS x")),
+            "lost": pairs.unmatched.select("device"),
+            "counts": pairs.groupBy("name", sw.window(10)).agg("sum(v) AS v"),
+        },
+        tmp_path,
+    )
+    full_rows = Counter((r["device"], r["name"]) for r in done.rows("full"))
+    assert full_rows == Counter([(1, "a"), (2, None), (9, None), (1, "a")])
+    assert sorted(r["x"] for r in done.rows("texts")) == ["a-1", "a-1", "b-2"]
+    assert done.rows("lost") == [{"device": 9}]
+    assert sorted((r["name"], r["wid"], r["v"]) for r in done.rows("counts")) == [
+        ("a", 0, 1.0), ("a", 1, 4.0), ("b", 0, 2.0),
+    ]  # fmt: skip
+
+
+def test_explain_says_which_form_and_why(spark: SparkSession, tmp_path: Path) -> None:
+    d = sw.relation(write(tmp_path / "d", {1: "a"}), "id", "d", refresh="10 minutes", memory="1m")
+    text = explain_streams({"x": readings(spark).join(d, [("device", "id")])})
+    assert "relation d: whole (the columns in use must fit into memory=1048576 bytes)" in text
+    assert "looked at every 10 minutes, columns in use: id, name" in text
+    assert "level 1" not in text  # no level, no shuffle, no state
+
+
+def test_a_relation_has_a_dataframes_methods(spark: SparkSession, tmp_path: Path) -> None:
+    d = sw.relation(write(tmp_path / "d", {1: "a"}), "id", "d")
+    made = (
+        d.where(d.name != "x").withColumn("up", F.concat("name", F.lit("x"))).withColumnRenamed("up", "u")
+        .select("id", "u", "name").drop("name").fillna("?", subset="u").alias("other")
+    )  # fmt: skip
+    assert (made.columns, made.isStreaming) == (["id", "u"], False)
+    assert made.dtypes == [("id", "bigint"), ("u", "string")]
+    assert isinstance(made.schema, StructType) and repr(d) == "Relation[id: bigint, name: string]"
+    with pytest.raises(AttributeError, match="where the table is written"):
+        _ = made.groupBy
+
+
+def refused(condition: str, call: Any, *words: str) -> None:
+    with pytest.raises(SlackwaterError) as error:
+        call()
+    assert error.value.condition == condition
+    text = f"{error.value.message} {error.value.hint}"
+    assert error.value.hint and all(word in text for word in words), text
+
+
+def test_what_is_no_relation_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path / "d", {1: "a"})
+    frame = spark.range(3)
+    rate = spark.readStream.format("rate").load()
+    refused("NOT_A_RELATION", lambda: sw.relation(rate, "id"), "as streams")
+    refused("NOT_A_RELATION", lambda: sw.relation(frame, "id"), "write.parquet")
+    refused("NOT_A_RELATION", lambda: sw.relation(lambda: frame, "id"), "function")
+    refused("NOT_A_RELATION", lambda: sw.relation(7, "id"), "directory")
+    refused("NOT_LOCAL", lambda: sw.relation("s3://b/t", "id"), "copy")
+    refused("PATH_NOT_FOUND", lambda: sw.relation(str(tmp_path / "no"), "id"), "does not exist")
+    (tmp_path / "empty").mkdir()
+    refused("EMPTY_RELATION", lambda: sw.relation(str(tmp_path / "empty"), "id"), "no file")
+    refused("RELATION_KEY", lambda: sw.relation(path), "key=")
+    refused("RELATION_KEY", lambda: sw.relation(path, ["id", "id"]), "twice")
+    refused("COLUMN_NOT_FOUND", lambda: sw.relation(path, "nr"), "id")
+    refused("BAD_OPTION", lambda: sw.relation(path, "id", refresh="often"), '"batch"')
+    refused("BAD_RELATION", lambda: sw.relation(path, "id", memory="much"), "256m")
+    refused("BAD_OPTION", lambda: sw.relation(path, "id", "a/b"), "slash")
+    refused(
+        "RELATION_EXPRESSION",
+        lambda: sw.relation(path, "id").where("format_string('%s', name) = 'a'"),
+        "where the table is written",
+    )
+
+
+def test_what_joins_with_a_relation_do_not_take_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    d = sw.relation(write(tmp_path / "d", {1: "a"}), "id", "d")
+    s, on = readings(spark), [("device", "id")]
+    for more in (
+        {"within": sw.band(after=3)},
+        {"memory": "1m"},
+        {"times": ["ts", "ts"]},
+        {"how": "right"},
+        {"how": "full"},
+        {"deadline": "1 second"},
+        {"deadline": "-1 second"},
+        {"markDelayed": True},
+        {"where": lambda v: v},
+    ):
+        refused("BAD_JOIN", lambda more=more: s.join(d, on, **more))
+    assert s.join(d, on, deadline="0 seconds").columns == ["device", "ts", "v", "id", "name"]
+    refused("RELATION_KEY", lambda: s.join(d, [("v", "name")]), "its key, id")
+    refused("RELATION_KEY", lambda: s.join(d, "device = id"), "where=")
+    refused("RELATION_KEY", lambda: s.join(d.select("name"), on), "select")
+    refused("COLUMN_NOT_FOUND", lambda: s.join(d, [("nr", "id")]))
+    refused("JOIN_TYPES", lambda: s.join(d, [("v", "id")]), "cast the stream's column")
+    refused("NO_UNMATCHED", lambda: s.join(d, on, how="left").unmatched, "left join")
+    refused("NO_UNMATCHED", lambda: s.unmatched, "sw.relation")
+    refused(
+        "BAD_JOIN", lambda: s.join(s.alias("b"), "device", sw.band(after=1), hold=3), "relation"
+    )
+    refused("NOT_A_STREAM", lambda: s.join(spark.range(3), "device"), "sw.relation")
+    refused("NOT_A_STREAM", lambda: sw.joinAll([s, d], "id", [1, 1]), "stream.join(relation")
+    refused("NOT_A_STREAM", lambda: s.union(d), "sends nothing")
+    never = sw.relation(str(tmp_path / "d"), "id", "d", refresh="never")
+    refused("BAD_JOIN", lambda: s.join(never, on, hold=5), 'refresh="never"')
+
+
+def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path / "d", dict.fromkeys(range(100), "a" * 50))
+    s, on, tries = readings(spark), [("device", "id")], 0
+
+    def start(made: Any, **options: Any) -> None:
+        nonlocal tries
+        tries += 1
+        run(made, tmp_path / f"q{tries}", options=options)
+
+    small = s.join(sw.relation(path, "id", "d", memory=100), on)
+    refused("RELATION_TOO_LARGE", lambda: start(small), "memory=", "relationForm")
+    refused("BAD_OPTION", lambda: start(small, relationForm="segments"), "not there yet")
+    refused("BAD_OPTION", lambda: start(small, relationVersions="old"), "newest")
+    every = readings(spark, True).join(sw.relation(path, "id", "d", refresh="1 minute"), on)
+    refused("NO_CLOCK", lambda: start(every), "clock")
+    other = sw.relation(write(tmp_path / "e", {1: "b"}), "id", "d")
+    two = small.join(
+        other.select("id", F.col("name").alias("n")), [("device", "id")], how="left_semi"
+    )
+    refused("DUPLICATE_NAME", lambda: start(two), "name=")
+    aimed = sw.stream(
+        sw.replay(spark, [], "device int, ts bigint, v double"), time="ts", name="q",
+        progress=sw.Quality(error=0.1),
+    )  # fmt: skip
+    d = sw.relation(path, "id", "d").withColumn("w", F.col("id") * 2)
+    over = aimed.join(d, on).groupBy(sw.window(5)).agg("sum(w) AS w")
+    refused("BAD_QUALITY", lambda: start(over), "'w'")
+    explain_streams({"x": aimed.join(d, on).groupBy(sw.window(5)).agg("sum(v) AS v")})
+
+
+def test_another_path_or_kind_is_another_query(spark: SparkSession, tmp_path: Path) -> None:
+    path, on = write(tmp_path / "d", {1: "a"}), [("device", "id")]
+    s = readings(spark)
+    d = sw.relation(path, "id", "d")
+    done = run(s.join(d, on), tmp_path / "q", end=False)
+    refused("NO_RELATION", lambda: done.query.refresh("e"), "its relations are: d")
+    done.query.refresh("d")
+    assert requested_refreshes(Checkpoint(str(tmp_path / "q")), None) == {"d": 1}
+    changed = sw.relation(path, "id", "d", refresh="never", memory="2m")
+    run(s.join(changed, on), tmp_path / "q", end=False)
+    moved = sw.relation(write(tmp_path / "e", {1: "a"}), "id", "d")
+    for other in (s.join(moved, on), s.join(d, on, how="left")):
+        with pytest.raises(sw.CheckpointError, match="QUERY_CHANGED"):
+            run(other, tmp_path / "q", end=False)
