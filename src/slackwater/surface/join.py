@@ -92,7 +92,9 @@ def join_streams(
         )
     columns = _times(streams, times, within is None)
     names, shared, conditions = named_keys(on, streams)
-    waits = within is None and bool(on) and any(_may_wait(s._node) for s in streams)
+    # A Column has no truth value.
+    keyless = on is None or (isinstance(on, (str, list, tuple)) and not on)
+    waits = within is None and not keyless and any(_may_wait(s._node) for s in streams)
     if len(streams) > 2 and (conditions or (within is None and not waits)):
         raise _several(within, conditions)
     # The columns of a semi or anti join are the left ones; only a condition needs those of both.

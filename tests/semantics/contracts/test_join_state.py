@@ -107,3 +107,18 @@ def test_a_join_with_itself_needs_both_of_its_sides_closed() -> None:
     made.step({"s": [closed(1)]}, None, frozenset())
     (kept,) = made.joins.values()
     assert kept._machine.rows == 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_late_row_does_not_meet_what_is_closed_though_it_is_still_stored(how: How) -> None:
+    """One of five rows is closed, which is too little to write the others anew."""
+    made, state = machine(how=how)
+    made.step({"s": [row(k, k) for k in range(5)]}, None, frozenset())
+    made.step({"r": [closed(1)]}, None, frozenset())
+    assert by_input(state)[0] == 5
+    found = made.step({"r": [row(1, 9)]}, None, frozenset()).outputs["out"]
+    # Of order 1 nothing is left but the late row itself, which waits for partners of its own.
+    assert len(found) == 0
+    again = made.step({"r": [row(2, 9)], "s": [closed(1)]}, None, frozenset()).outputs["out"]
+    met = 0 if how == "left_anti" else 1
+    assert len(again) == met + (how in ("right", "full"))
