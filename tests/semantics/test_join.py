@@ -14,7 +14,7 @@ from slackwater.model.join import Band, Reach, Tumbling
 from slackwater.model.window import TimeWindow
 from slackwater.semantics import join
 from slackwater.semantics.limits import END, START
-from slackwater.testing.oracle.join import JoinOracle, pairs
+from slackwater.testing.oracle.join import JoinOracle, JoinRow, pairs
 from tests.examples import examples
 from tests.kernels.join_runs import bands, histories, reaches, tumblings
 
@@ -208,7 +208,7 @@ def test_a_row_counts_as_late_if_a_partner_may_have_been_given_up(within, data):
     def finds_all(t):
         others = [j for j in range(inputs) if j != i]
         return all(
-            oracle.needed(j, u)
+            oracle.needed(j, JoinRow(u))
             for j in others for u in range(t - 30, t + 31) if pairs(within, i, j, t, u)
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ from slackwater.engine.progress.step import reached
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.manifest import Manifest
 from slackwater.kernels.types import arrow_schema
-from slackwater.model.node import Node, Source
+from slackwater.model.node import Held, Lookup, Node, Source
 from slackwater.model.rewrite import Rewrite
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.feedback.columns import Column, Columns
@@ -30,6 +30,7 @@ from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import frozen
 from slackwater.testing.local.run import LocalInput, LocalRun, failing
+from slackwater.testing.local.tables import WrittenTable
 from tests.semantics.feedback.guarded import Case
 
 
@@ -93,7 +94,11 @@ def play(
     clock = None if case.clock is None else ManualClock(case.clock[0])
     if clock is not None and case.clock is not None:
         clock.script(dict(enumerate(case.clock)))
-    run = LocalRun(folder, plan, inputs, clock=clock, share_panes=share)
+    tables = _Tables(case, plan, folder / "relations")
+    run = LocalRun(
+        folder, plan, inputs, clock=clock, share_panes=share,
+        relations={n: t.use for n, t in tables.written.items()},
+    )  # fmt: skip
     for rows in case.batches:
         run.give(
             {
@@ -110,13 +115,13 @@ def play(
     ran = Ran({}, plan=plan)
     sender = _Sender(case, plan, run) if feedback else None
     if crash is None:
-        _life(case, run, ran, sender, rng)
+        _life(case, run, ran, tables, sender, rng)
     else:
         try:
             with failing(crash):
-                _life(case, run, ran, sender, rng)
+                _life(case, run, ran, tables, sender, rng)
         except failpoints.InjectedFailure:
-            _life(case, run, ran, sender, rng)
+            _life(case, run, ran, tables, sender, rng)
     ran.rows = {
         name: {b: t.to_pylist() for b, t in tables.items()}
         for name, tables in run.published.items()
@@ -151,11 +156,36 @@ class _Sender:
         self.next = batch + 1
 
 
-def _life(case: Case, run: LocalRun, ran: Ran, sender: _Sender | None, rng: random.Random) -> None:
+class _Tables:
+    """Writes the versions of relations, each before the batch that sees it first."""
+
+    def __init__(self, case: Case, plan: Plan, folder: Path):
+        self.case = case
+        relations = {n.relation for n in plan.nodes if isinstance(n, (Lookup, Held))}
+        self.written = {r.name: WrittenTable(folder / r.name, r) for r in relations}
+        self.shown: dict[str, Any] = {}
+
+    def before(self, batch: int) -> None:
+        for name, rows in self.case.versions(batch).items():
+            if name in self.written and rows is not self.shown.get(name):
+                self.written[name].write(rows)
+                self.shown[name] = rows
+
+
+def _life(
+    case: Case,
+    run: LocalRun,
+    ran: Ran,
+    tables: _Tables,
+    sender: _Sender | None,
+    rng: random.Random,
+) -> None:
+    tables.before(run.done)
     run.start(rng.choice([1, 2, 3]))
     try:
         while run.done < len(case.batches):
             batch = run.done
+            tables.before(batch)
             if sender is not None:
                 sender.before(batch)
             done = run.step(final=batch == len(case.batches) - 1)
