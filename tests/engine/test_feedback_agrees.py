@@ -13,11 +13,19 @@ import pytest
 
 from slackwater.engine.analysis.analyse import Analyser
 from slackwater.errors import AnalysisError
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.translate.feedback import condition_of
+from slackwater.kernels.translate.records import matching
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.node import Source
+from slackwater.model.policy import Ordered
 from slackwater.model.schema import Field
-from slackwater.semantics.feedback.columns import Columns
+from slackwater.model.time import TimeColumn
+from slackwater.semantics.feedback import order
+from slackwater.semantics.feedback.columns import Columns, moved
 from slackwater.semantics.feedback.condition import Condition, ignore, only
-from slackwater.semantics.feedback.value import Feedback
+from slackwater.semantics.feedback.value import ANY, Feedback
+from slackwater.semantics.patterns import Pattern, Test
 
 pytestmark = pytest.mark.spark
 
@@ -125,3 +133,73 @@ def test_what_spark_understands_and_feedback_does_not_is_refused(spark: Any, tex
     analysed = Analyser(spark).condition(FIELDS, f"(i = 1) AND ({text})").sql
     with pytest.raises(AnalysisError, match="no test of a single column"):
         condition_of(analysed, Columns(FIELDS))
+
+
+# --- records as SQL --------------------------------------------------------------------------------------
+
+WINDOWED = (
+    *FIELDS, Field("local", "timestamp_ntz"), Field("w", "struct<start:timestamp,end:timestamp>"), Field("it's", "int"),
+)  # fmt: skip
+LOCAL = [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(2026, 3, 29, 2, 30, 0, 1)]  # noqa: DTZ001
+
+
+def records_of(rng: random.Random, columns: Columns) -> list[Feedback]:
+    """One or several tests of every column, ends of types and text with odd characters among them."""
+    values: dict[str, list[Any]] = {
+        **VALUES,
+        "local": LOCAL,
+        "w.start": VALUES["ts"],
+        "w.end": VALUES["ts"],
+        "it's": [0, 5],
+    }
+    made = []
+    for name, some in values.items():
+        column = columns.column(name.split(".") if "." in name else [name])
+        for compare in (order.below, order.up_to, order.from_, order.above, order.equal):
+            for value in rng.sample(some, min(len(some), 3)):
+                test = compare(value, column.type, "UTC")
+                test = Test(test.spans, rng.random() < 0.4)
+                if test.empty or test == ANY:
+                    continue
+                shown = moved(test, -1) if column.ends else test
+                made.append(Feedback((Pattern.of({column.name: shown}),), (column,)))
+    odd = columns.column(["s"])
+    made += [
+        Feedback((Pattern.of({"s": order.up_to(text, "string")}),), (odd,))
+        for text in ("a'b", "a\\b", "a\x00", "\u00e9", "")
+    ]
+    return made
+
+
+def test_records_mean_the_same_in_both_engines(spark: Any) -> None:
+    import pyarrow as pa
+
+    rng = random.Random(5)
+    times = (TimeColumn("w", "window"),)
+    node = Source(WINDOWED, times, "s", policies=(Ordered(),))
+    columns = Columns(WINDOWED, times)
+    every = {
+        **VALUES,
+        "local": LOCAL,
+        "it's": [0, 4, 5],
+        "s": [*VALUES["s"], "a'b", "a\\b", "a\x00"],
+    }
+    rows = []
+    for _ in range(150):
+        row = {n: rng.choice([None, *v, *v]) for n, v in every.items()}
+        start, end = rng.choice(VALUES["ts"]), rng.choice(VALUES["ts"])
+        row["w"] = None if rng.random() < 0.2 else {"start": start, "end": end}
+        rows.append(row)
+    table = pa.Table.from_pylist(rows, arrow_schema(WINDOWED))
+    rows = table.to_pylist()  # floats of their own width
+    said = records_of(rng, columns)
+    texts = [matching(node, f.records) for f in said]
+    frame = spark.createDataFrame(table)
+    items = [f"{t.sql} AS c{i}" for i, t in enumerate(texts)]
+    by_spark = [r.asDict() for r in frame.selectExpr(*items).collect()]
+    duck = ", ".join(f"{t.duck} AS c{i}" for i, t in enumerate(texts))
+    by_duck = sql_to_arrow(connect(), f"SELECT {duck} FROM t", {"t": table}).to_pylist()
+    for i, one in enumerate(said):
+        truth = [one.matches(r) for r in rows]
+        assert [r[f"c{i}"] for r in by_duck] == truth, (str(one), texts[i].duck)
+        assert [r[f"c{i}"] for r in by_spark] == truth, (str(one), texts[i].sql)

@@ -103,7 +103,7 @@ DROPPED: list[int] = []
 
 @pytest.mark.spec("FC-F19")
 def test_progress_and_late_rows_are_the_same_with_and_without_feedback() -> None:
-    @examples(40)
+    @examples(25)
     @given(st.integers(0, 2**32 - 1))
     def same(seed: int) -> None:
         without, late, _ = played(seed, False)
@@ -113,4 +113,4 @@ def test_progress_and_late_rows_are_the_same_with_and_without_feedback() -> None
         DROPPED.append(dropped)
 
     same()
-    assert sum(DROPPED) > 100, "the guards dropped hardly a row"
+    assert sum(DROPPED) > 50, "the guards dropped hardly a row"

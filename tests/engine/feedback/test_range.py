@@ -13,8 +13,7 @@ from slackwater.testing.local.run import scratch_folder
 from slackwater.testing.transcripts.query import aggregate
 from tests.engine.feedback.running import check, play
 from tests.examples import examples
-from tests.semantics.feedback.cases import FAMILIES as RULES_FAMILIES
-from tests.semantics.feedback.cases import dense, source, tested, window
+from tests.semantics.feedback import cases
 from tests.semantics.feedback.guarded import Case
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -22,15 +21,17 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def two_views(rng: random.Random) -> Case:
     """Two aggregates over the rows of one stream, each with a view of its own: a row group may go if both let it."""
-    stream = source("a", rng)
+    stream = cases.source("a", rng)
     outputs = {
-        name: aggregate(stream, {"window": window(rng), "by": ["k"], "agg": {"n": "count(*)"}})
+        name: aggregate(
+            stream, {"window": cases.window(rng), "by": ["k"], "agg": {"n": "count(*)"}}
+        )
         for name in "xy"
     }
-    return dense(rng, outputs, {name: tested(rng, "k") for name in "xy"})
+    return cases.dense(rng, outputs, {name: cases.tested(rng, "k") for name in "xy"})
 
 
-FAMILIES = {**RULES_FAMILIES, "two_views": two_views}
+FAMILIES = {**cases.FAMILIES, "two_views": two_views}
 CRASHES = [None, None, *POINTS, *FEEDBACK_POINTS]
 
 

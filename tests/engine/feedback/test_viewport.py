@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from slackwater.engine.driver.feedback import guard_lines
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.lowlevel import splits as splits_module
 from slackwater.engine.paths import delivery as delivery_module
@@ -494,3 +495,24 @@ def test_a_request_of_names_and_values_alone_is_taken(tests: Any, folder: Path) 
     done = run.step()
     assert len(done.progress["feedback"]["refused"]) == 1 and not state_of(done).standing
     run.run.stop()
+
+
+def test_guards_that_are_in_place_are_shown(folder: Path) -> None:
+    run = Viewed(folder)
+    run.give(rows(batches=2))
+    run.run.start()
+    plan = run.run.loop.query.plan
+    assert guard_lines(plan, run.step(), "source") == []
+    run.run.send(view(run.plan, 4, 5))
+    done = run.step()
+    run.run.stop()
+    first, *lines = guard_lines(plan, done, "source")
+    assert first == "view on output map: ~{segment < 4 OR >= 6 OR IS NULL}"
+    (operator,) = plan.operators
+    assert [line.split(": ")[0] for line in lines] == [
+        f"cars -> {operator.id}, behind 0 step(s)",
+        f"{operator.id} -> out:map, behind 1 step(s)",
+        "out:map -> out:map, behind 1 step(s)",
+    ]
+    assert [": may drop" in line for line in lines] == [True, False, False]
+    assert len(guard_lines(plan, done, "output")) == 1 + 2  # what was dark stays so up to T
