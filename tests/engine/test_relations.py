@@ -421,5 +421,29 @@ def test_rows_wait_through_a_restart_with_a_shorter_hold(tmp_path: Path) -> None
     query.run.stop()
 
 
+def test_an_output_that_is_added_may_bring_another_relation(query: Query, tmp_path: Path) -> None:
+    query.write({1: "a"})
+    query.start()
+    assert query.batch(1) == [(1, "a")]
+    query.run.stop()
+    other = tmp_path / "other"
+    other.mkdir()
+    pq.write_table(pa.table({"id": [1], "name": ["z"]}), other / "part.parquet")
+    places = {"d": "table", "e": "other"}
+    relations = {n: Relation(n, p, FIELDS, ("id",), FIELDS) for n, p in places.items()}
+    more = [{"from": "s"}, {"lookup": "e", "keys": [["k", "id"]]}]
+    builder = QueryBuilder({"s": SOURCE}, {"out": LEFT, "more": more}, relations)
+    outputs = [Output(n, builder.named(n)) for n in ("out", "more")]
+    query.run.plan = passed(build(outputs, ansi=True, zone="UTC"), Written())
+    query.run.published["more"] = {}
+    uses = {"d": query.use, "e": RelationUse(ParquetTable("e", str(other), FIELDS))}
+    query.run.relations = uses
+    query.run.start()
+    assert query.batch(1) == [(1, "a")]
+    (added,) = query.run.published["more"].values()
+    assert added["name"].to_pylist() == ["z"]
+    assert set(query.run.loop.records[-1]["relations"]) == {"d", "e"}
+
+
 def test_a_batch_looks_as_it_begins_by_default() -> None:
     assert RelationUse(ParquetTable("d", "", ())).refresh == BATCH
