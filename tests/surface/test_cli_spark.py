@@ -13,6 +13,7 @@ from slackwater.engine.store import history
 from slackwater.surface.cli.run_file import noticed, start_described
 from slackwater.surface.demo.results import account
 from tests.surface.test_cli import run
+from tests.surface.verb_documents import check_document
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,4 +215,6 @@ def test_the_demo_loses_no_packet_and_writes_a_report(
     assert (last["totalLate"]["ts"], last["future"]["ts"]) == (sums.late, sums.future)
     assert "Event time of packets.ts" in (folder / "report.html").read_text(encoding="utf-8")
     # A second run replaces the first.
-    assert run("demo", "--seconds", "5", "--output", folder) == 0
+    assert run("demo", "--seconds", "5", "--output", folder, "--json") == 0
+    document = check_document("demo", capsys.readouterr().out)
+    assert document["counted"] == document["expected"]

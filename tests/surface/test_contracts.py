@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pytest
 import slackwater as sw
 from tests.surface.helpers import at, refused
 from tests.surface.test_cli import run
+from tests.surface.verb_documents import check_document
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,7 +161,7 @@ made(sw.session()).preview()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "q.py"]
     described = "\ndef query(spark):\n    return made(spark)\n"
     assert run("check", written(tmp_path, "n", described), "--json") == 1
-    (query,) = json.loads(capsys.readouterr().out)["queries"]
+    (query,) = check_document("check", capsys.readouterr().out)["queries"]
     assert not query["ok"] and query["problems"][0]["columns"] == ["n"]
     assert {r["stream"] for r in query["requirements"]} == {"orders"}
     # What comes after a start may miss its results; the verdict stands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -258,3 +259,29 @@ def test_a_table_as_sink(spark: SparkSession, tmp_path: Path):
     assert sorted((r.k, r.v) for r in spark.table(table).collect()) == [("a", 6), ("b", 2)]
     assert q.lastProgress["sink"]["table"] == table
     spark.sql(f"DROP TABLE {table}")
+
+
+def test_input_is_processed_although_the_bound_follows_the_clock(
+    spark: SparkSession, tmp_path: Path
+):
+    """As PySpark has it: all input is processed, whatever time may complete later."""
+    write(tmp_path / "in", "0.parquet", {"k": ["a"], "ts": times(5), "v": pa.array([1], pa.int64())})  # fmt: skip
+    df = sw.readStream(spark).schema(SCHEMA).parquet(str(tmp_path / "in"))
+    policy = sw.BoundedDelay("1 second").idleAfter("10 milliseconds")
+    s = sw.stream(df, time="ts", name="s", progress=policy)
+    writer = s.where("v > 0").writeStream.format("memory").queryName("all_idle")
+    q = writer.option("checkpointLocation", str(tmp_path / "ck")).start()
+    try:
+        done = Thread(target=q.processAllAvailable, daemon=True)
+        done.start()
+        done.join(15)
+        assert not done.is_alive(), "it never returns"
+        assert spark.table("all_idle").count() == 1
+        batch = q.lastProgress["batchId"]
+        done = Thread(target=q.processAllAvailable, daemon=True)
+        done.start()
+        done.join(15)
+        assert q.lastProgress["batchId"] > batch, "the bound does not follow the clock"
+        assert not done.is_alive(), "it never returns without new input"
+    finally:
+        q.stop()

@@ -120,8 +120,8 @@ def _workers(master: str, given: Mapping[str, str]) -> dict[str, str]:
     return {"spark.python.daemon.module": DAEMON}
 
 
-def check_java() -> None:
-    """A `SetupError` unless a Java that Spark can use is found."""
+def check_java() -> int:
+    """The version of the Java that Spark will use; a `SetupError` if there is none that it can."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     hint = (
@@ -147,3 +147,4 @@ def check_java() -> None:
             hint=hint,
             java=java,
         )
+    return version

@@ -150,6 +150,12 @@ class Stream:
 
         return report([self._node])
 
+    def createOrReplaceTempView(self, name: str) -> None:
+        """Let ``sw.sql`` and ``sw.script`` find this stream by a name, in this session; Spark's own SQL does not see it."""
+        from slackwater.surface.named_views import name_view
+
+        name_view(self, name)
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}: {f.type}" for f in self._node.schema)
         return f"Stream[{shown}]"

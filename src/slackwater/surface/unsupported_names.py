@@ -58,8 +58,8 @@ _SAMPLE = Advice(
     'choose by a hash of columns that tell rows apart: `stream.where("pmod(xxhash64(k, ts), 100) < 10")`',
 )
 _VIEW = Advice(
-    "SQL on a view would not know the stream's progress",
-    'methods take SQL texts: `stream.where("v > 1").select("ts", "upper(k) AS k")`; results become a view by '
+    "Spark's SQL on a view would not know the stream's progress",
+    '`stream.createOrReplaceTempView("packets")` names it for `sw.sql("SELECT * FROM packets", streams={"packets": stream})`, which finds it without streams= then; results become a view of Spark\'s by '
     '`stream.writeStream.format("memory").queryName("results")`',
 )
 _METADATA = Advice(
@@ -212,8 +212,7 @@ ON_STREAMS: Mapping[str, Advice] = {
     ),
     **dict.fromkeys(
         (
-            "createGlobalTempView", "createOrReplaceGlobalTempView", "createOrReplaceTempView", "createTempView",
-            "registerTempTable",
+            "createGlobalTempView", "createOrReplaceGlobalTempView", "createTempView", "registerTempTable",
         ),
         _VIEW,
     ),

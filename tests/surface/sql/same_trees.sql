@@ -194,6 +194,8 @@ SELECT srcIP, count(*) AS n FROM packets [RANGE ALL SLIDE 60 SECONDS ORIGIN '197
 
 -- python: events.groupBy("srcIP", sw.rows(1000, 10, per="srcIP")).agg("max(len) AS m").select("srcIP", "m")
 SELECT srcIP, max(len) AS m FROM events [RANGE 1000 ROWS SLIDE 10 ROWS WATTR row-num PATTR srcIP] GROUP BY srcIP;
+SELECT srcIP, max(len) AS m FROM ROWS(TABLE events PARTITION BY srcIP, 1000, 10) GROUP BY srcIP, window_start, window_end;
+SELECT srcIP, max(len) AS m FROM TABLE(ROWS(DATA => TABLE events PARTITION BY (srcIP), SLIDE => 10 ROWS, SIZE => 1000 ROWS)) GROUP BY srcIP, wid;
 SELECT srcIP, max(len) [RANGE 1000 ROWS, SLIDE 10 ROWS, WA row-num, PA srcIP] AS m FROM events GROUP BY srcIP;
 
 -- python: events.groupBy("srcIP", sw.rows(1000, 10)).agg("max(len) AS m").select("srcIP", "m")
@@ -203,11 +205,15 @@ SELECT srcIP, max(len) AS m FROM events [RANGE 1000 ROWS SLIDE 10 ROWS WA row_nu
 -- python: events.groupBy(sw.byTuple("5 minutes")).agg("max(len) AS m").select("m")
 SELECT max(len) AS m FROM events [RANGE 5 MINUTES RATTR ts SLIDE 1 ROW SATTR row-num];
 SELECT max(len) [RANGE 5 MINUTES, RATTR ts, SLIDE 1 ROW, SATTR row-num] AS m FROM events;
+SELECT max(len) AS m FROM BY_TUPLE(TABLE events, DESCRIPTOR(ts), INTERVAL 5 MINUTES) GROUP BY window_start, window_end;
+SELECT max(len) AS m FROM BY_TUPLE(events, ts, '5 minutes', 1, 'arrival') GROUP BY wid;
 SELECT max(len) AS m FROM events [RANGE 5 MINUTES SLIDE 1 ROW];
 
 -- python: packets.groupBy(sw.byTuple("5 minutes", 5, over="rank")).agg("count(*) AS n").select("n")
 SELECT count(*) AS n FROM packets [RANGE 5 MINUTES RATTR ts SLIDE 5 ROWS SATTR rank(ts)];
 SELECT count(*) [RANGE 5 MINUTES, RATTR ts, SLIDE 5 ROWS, SATTR rank(ts)] AS n FROM packets;
+SELECT count(*) AS n FROM BY_TUPLE(TABLE packets, DESCRIPTOR(ts), INTERVAL 5 MINUTES, 5, RANK) GROUP BY window_end;
+SELECT count(*) AS n FROM TABLE(BY_TUPLE(TABLE packets, DESCRIPTOR(ts), EVERY => 5 ROWS, OVER => rank, SIZE => INTERVAL 5 MINUTES)) GROUP BY window_end;
 
 -- python: ticks.groupBy("k", sw.window(10, 5)).agg("count(*) AS n").select("k", "window.start AS window_start", "n")
 SELECT k, window_start, count(*) AS n FROM ticks [RANGE 10 SLIDE 5 WATTR t] GROUP BY k;
@@ -397,3 +403,12 @@ SELECT transform(array(1), len -> len + 1) AS t, a.ts FROM packets a JOIN other 
 -- python: packets.groupBy("srcIP", sw.window("1 minute")).agg("count(*) AS n").select("srcIP", "n", "window").groupBy("srcIP", sw.window("5 minutes")).agg("sum(n) AS m").select("srcIP", "m")
 SELECT srcIP, sum(n) AS m FROM (SELECT srcIP, count(*) AS n, window FROM packets GROUP BY srcIP, window(ts, '1 minute')) GROUP BY srcIP, window(window, '5 minutes');
 SELECT srcIP, sum(n) AS m FROM (SELECT srcIP, count(*) AS n, window FROM packets GROUP BY srcIP, window(ts, '1 minute')) GROUP BY srcIP, window(window_time(window), '5 minutes');
+
+-- python: packets.groupBy("srcIP", sw.landmark("1 minute", "2026-01-01 00:00:00", on="ts")).agg("count(*) AS n").select("srcIP", "window.end AS window_end", "n")
+SELECT srcIP, window_end, count(*) AS n FROM LANDMARK(TABLE packets, DESCRIPTOR(ts), INTERVAL 1 MINUTE, TIMESTAMP '2026-01-01 00:00:00') GROUP BY srcIP, window_end;
+SELECT srcIP, window_end, count(*) AS n FROM LANDMARK(packets, ts, '1 minute', ORIGIN => '2026-01-01 00:00:00') GROUP BY srcIP, window_start, window_end;
+SELECT srcIP, window_end, count(*) AS n FROM packets [RANGE ALL SLIDE 1 MINUTE WATTR ts ORIGIN '2026-01-01 00:00:00'] GROUP BY srcIP;
+
+-- python: events.groupBy(sw.rows(100)).agg("max(len) AS m").select("m")
+SELECT max(len) AS m FROM ROWS(TABLE events, 100) GROUP BY window_end;
+SELECT max(len) AS m FROM STREAM events [RANGE 100 ROWS];

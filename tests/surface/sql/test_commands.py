@@ -17,6 +17,7 @@ import pytest
 
 from slackwater.surface.cli import main
 from tests.surface.helpers import at, write
+from tests.surface.verb_documents import check_document
 
 QUERY = """
 SET checkpointLocation = '${work}/ck';
@@ -83,20 +84,25 @@ def test_check_against_a_checkpoint(spark: Any, tmp_path: Path, capsys: Any):
     feed(tmp_path / "packets", 2)
     path = file(tmp_path, QUERY)
     given = ["--set", f"work={tmp_path}", "--set", "trigger=available now"]
-    assert run("run", path, *given) == 0
+    assert run("run", path, *given, "--json") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows == [{"srcIP": "a", "len": 0}]
     assert run("check", path, *given, "--against", tmp_path / "ck") == 0
     assert "talkers(srcIP string, window_end timestamp, n bigint)" in capsys.readouterr().out
-    assert run("explain", path, *given) == 0
-    assert "output talkers" in capsys.readouterr().out
+    assert run("explain", path, *given, "--json") == 0
+    plan = check_document("explain", capsys.readouterr().out)["plan"]
+    assert any("output talkers" in line for line in plan)
+    for verb in ("late", "inspect"):
+        assert run(verb, tmp_path / "ck", "--json") == 0
+        document = check_document(verb, capsys.readouterr().out)
+    assert document["batch"] == 1 and document["offsets"] and document["lock"]["by"]
     other = file(tmp_path, QUERY.replace("count(*)", "sum(len)"))
     assert run("check", other, *given, "--against", tmp_path / "ck") == 1
     assert "sum(`len`)" in capsys.readouterr().err
     assert run("run", other, *given) == 3
     assert run("check", other, *given, "--against", tmp_path) == 3
     unsafe = file(tmp_path, QUERY.replace(" [RANGE 10 SECONDS]", "").replace("window_end, ", ""))
-    assert run("check", unsafe, *given) == 1
+    assert run("check", unsafe, *given, "--json") == 1
     assert run("run", unsafe, *given) == 1
 
 

@@ -214,7 +214,7 @@ class StreamingQuery:
     def processAllAvailable(self) -> None:
         """Wait until all input that is there now has been processed and its results are visible.
 
-        Two batches in a row that found nothing new prove it.
+        Two batches that found nothing new prove it. Windows that only time completes may come later, as in PySpark.
         """
         seen = self._loop.idle_count
         while self._loop.idle_count < seen + 2 and self.isActive:

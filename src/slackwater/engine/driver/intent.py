@@ -146,7 +146,7 @@ def check_done(host: Host, checkpoint: Checkpoint, done: Manifest) -> None:
     check_repeated(checkpoint.location, done, host.offsets(checkpoint.location, done.batch))
 
 
-def worth_running(
+def has_news(
     query: Query,
     checkpoint: Checkpoint,
     relations: Relations,
@@ -154,9 +154,7 @@ def worth_running(
     base: Manifest | None,
     batch: Batch,
 ) -> bool:
-    """Whether anything can change: new input, a request, a version with partners for rows that wait, or bounds that follow
-    the clock.
-    """
+    """Whether there is anything but time to take in: new input, a request, a version with partners for rows that wait."""
     location = checkpoint.location
     if intent.batch in manifests.intended(checkpoint):
         return True  # it was worth it once, and an intent that Spark commits must have a manifest
@@ -165,13 +163,16 @@ def worth_running(
         return not (base is not None and base.final)
     if base is not None and base.final:
         return False
-    if _keeps_rows(query):
-        return True
     if intent.final or batch.flush or owes(query.plan, batch.ledgers):
         return True
-    if relations.wakes(intent.relations, base):
-        return True
-    return new_progress(batch, []).bounds != batch.bounds
+    return relations.wakes(intent.relations, base)
+
+
+def time_tells(query: Query, base: Manifest | None, batch: Batch) -> bool:
+    """Whether a batch without news can change anything: bounds follow the clock, or Spark itself keeps rows."""
+    if base is not None and base.final:
+        return False
+    return _keeps_rows(query) or new_progress(batch, []).bounds != batch.bounds
 
 
 def _keeps_rows(query: Query) -> bool:

@@ -32,7 +32,7 @@ from slackwater.engine.driver.feedback import (
     with_unread,
 )
 from slackwater.engine.driver.host import Host, SparkHost
-from slackwater.engine.driver.intent import check_done, intended, worth_running
+from slackwater.engine.driver.intent import check_done, has_news, intended, time_tells
 from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import feedback_record, progress_record
 from slackwater.engine.driver.relations import Relations, RelationUse
@@ -120,6 +120,7 @@ class Loop:
         self.query_id = query_id
         self.final = False
         self.idle_count = 0
+        """Batches that had no news: nothing to do, or only what time had completed."""
         self.abandoned = False
         self.closed = False
         self.error: BaseException | None = None
@@ -196,9 +197,9 @@ class Loop:
         intent = self._signed(intent, feedback)
         batch = self._batch(intent, base, bounds, feedback)
         ended = base is not None and base.final
-        if (ended or not feedback.changed) and not worth_running(
-            self.query, self.checkpoint, self.relations, intent, base, batch
-        ):
+        news = has_news(self.query, self.checkpoint, self.relations, intent, base, batch)
+        news = news or (feedback.changed and not ended)
+        if not news and not time_tells(self.query, base, batch):
             self.idle_count += 1
             return
         splits, left_out = self._splits(batch, files)
@@ -246,6 +247,9 @@ class Loop:
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint, result.progress)
         self._cleaner.committed(result)
+        if not news:
+            # Whoever waits for input to be processed does not wait for what time may still complete.
+            self.idle_count += 1
 
     def _signed(self, intent: Intent, feedback: Arranged) -> Intent:
         """The intent with a digest of its guards; a batch that is tried again must have the same."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +15,12 @@ import typer
 
 from slackwater import __version__
 from slackwater.errors import CheckpointError, SetupError, SlackwaterError
-from slackwater.surface.cli.codes import BAD_USAGE, code_of
+from slackwater.surface.cli.codes import BAD_USAGE, UNUSABLE, code_of
 from slackwater.surface.cli.terminal import complain, plain_interrupt, say
 
 app = typer.Typer(
     name="slackwater",
     help="Window queries over out-of-order streams, on Spark Structured Streaming.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,6 +51,21 @@ def _root(
     pass
 
 
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON; docs/commands.schema.json describes it.")
+]
+CheckpointDir = Annotated[
+    Path, typer.Argument(exists=True, file_okay=False, help="A query's checkpoint directory.")
+]
+File = Annotated[
+    Path,
+    typer.Argument(exists=True, dir_okay=False, readable=True, help="A .sql or .py file."),
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="name=value of a variable; may be given again.")
+]
+
+
 @app.command()
 def demo(
     seconds: Annotated[float, typer.Option(min=5, max=3600, help="How long packets arrive.")] = 30,
@@ -59,6 +76,7 @@ def demo(
     show: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the report in the browser.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """A disordered stream, a live view, and a report.
 
@@ -77,25 +95,25 @@ def demo(
     except SetupError as error:
         complain(error)
         raise typer.Exit(BAD_USAGE) from None
-    console = Console()
+    console = Console(stderr=as_json)
     say("starting Spark ...")
     # For a run of seconds the JVM's first compiler is enough; the second would take a core for itself.
     conf = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
     with quiet_session("slackwater-demo", output / "spark.log", conf) as spark, plain_interrupt():
-        report = play(spark, output, Scene.of(seconds), console, seed=seed)
+        report, sums = play(spark, output, Scene.of(seconds), console, seed=seed)
+    if as_json:
+        document = {
+            "output": str(output),
+            "report": str(report),
+            **asdict(sums),
+            "expected": sums.expected,
+        }
+        typer.echo(json.dumps(document))
     console.print(f"packets, results, late rows: {output}/", soft_wrap=True, highlight=False)
+    console.print(f"query: {output}/talkers.sql", soft_wrap=True, highlight=False)
     console.print(f"report: {report}", soft_wrap=True, highlight=False)
     if show:
         webbrowser.open(report.absolute().as_uri())
-
-
-File = Annotated[
-    Path,
-    typer.Argument(exists=True, dir_okay=False, readable=True, help="A .sql or .py file."),
-]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", help="name=value of a variable; may be given again.")
-]
 
 
 @app.command()
@@ -108,6 +126,9 @@ def run(
     timeout: Annotated[
         float | None, typer.Option(min=0, help="Stop after that many seconds.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Rows of a bare query as JSON lines on a terminal, too.")
+    ] = False,
 ) -> None:
     """Run the query in a file.
 
@@ -119,7 +140,11 @@ def run(
 
     try:
         code = run_file(
-            file, checkpoint=checkpoint, timeout=timeout, variables=variables_of(set_ or ())
+            file,
+            checkpoint=checkpoint,
+            timeout=timeout,
+            variables=variables_of(set_ or ()),
+            as_json=as_json,
         )
     except NotAQuery as error:
         complain(error)
@@ -142,7 +167,7 @@ def check(
     syntax: Annotated[
         bool, typer.Option("--syntax", help="Look at the text alone, without Spark and Java.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say whether a file's queries would start, and why not; start none.
 
@@ -157,6 +182,8 @@ def check(
             say("--syntax is for .sql files")
             raise typer.Exit(BAD_USAGE)
         sql_file.check_syntax(file, variables)
+        if as_json:
+            typer.echo(json.dumps({"file": str(file), "ok": True, "queries": []}))
         return
     from slackwater.surface.cli import check_file
     from slackwater.surface.cli.run_file import NotAQuery
@@ -175,17 +202,18 @@ def check(
 
 
 @app.command()
-def explain(file: File, set_: Set = None) -> None:
+def explain(file: File, set_: Set = None, as_json: AsJson = False) -> None:
     """Print the query tree of a file, and what runs where and why; start nothing."""
     from slackwater.surface.cli.explain_file import explained
     from slackwater.surface.cli.run_file import NotAQuery
     from slackwater.surface.cli.sql_file import variables_of
 
     try:
-        typer.echo(explained(file, variables_of(set_ or ())))
+        plan = explained(file, variables_of(set_ or ()))
     except NotAQuery as error:
         complain(error)
         raise typer.Exit(BAD_USAGE) from None
+    typer.echo(json.dumps({"file": str(file), "plan": plan.splitlines()}) if as_json else plan)
 
 
 @app.command()
@@ -210,7 +238,7 @@ def feedback(
     renew: Annotated[
         int | None, typer.Option(help="Let the lease of the feedback of this id begin anew.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which results of a running query nobody needs, or show what was said; needs no Spark.
 
@@ -224,25 +252,64 @@ def feedback(
 
 @app.command()
 def report(
-    checkpoint: Annotated[
-        Path, typer.Argument(exists=True, file_okay=False, help="A query's checkpoint directory.")
-    ],
+    checkpoint: CheckpointDir,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path(
         "slackwater-report.html"
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Write what a query did, as one HTML file. The query may be running."""
     from slackwater.surface.report import write_report
 
-    try:
+    with _reading():
         write_report(checkpoint, output)
+    typer.echo(json.dumps({"report": str(output)}) if as_json else str(output))
+
+
+@app.command()
+def late(
+    checkpoint: CheckpointDir,
+    newest: Annotated[int, typer.Option(min=0, help="How many of the newest rows to show.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Show a query's late rows: by reason and partition, how late, and the newest; needs no Spark.
+
+    They are read from the late output's files. Without such an output there are counts, and the line to add.
+    """
+    from slackwater.surface.cli import late_rows
+
+    with _reading():
+        document = late_rows.late(checkpoint, newest)
+    typer.echo(json.dumps(document) if as_json else late_rows.as_text(document))
+
+
+@app.command()
+def inspect(checkpoint: CheckpointDir, as_json: AsJson = False) -> None:
+    """Show what a query goes on from: bounds, state, offsets, who holds the lock; needs no Spark."""
+    from slackwater.surface.cli import inspect_checkpoint
+
+    with _reading():
+        document = inspect_checkpoint.inspected(checkpoint)
+    typer.echo(json.dumps(document) if as_json else inspect_checkpoint.as_text(document))
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Look at Java, PySpark, the workers' Python and the disks: what is missing, what helps. Exit code 3 if something is."""
+    from slackwater.surface.cli import doctor
+
+    made = doctor.findings()
+    typer.echo(json.dumps(doctor.as_document(made)) if as_json else doctor.as_text(made))
+    if not all(f.ok for f in made):
+        raise typer.Exit(UNUSABLE)
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """A folder that is no checkpoint was named by mistake; one that is damaged cannot be used."""
+    try:
+        yield
     except CheckpointError as error:
-        # A folder that is no checkpoint was named by mistake; one that is damaged cannot be used.
-        wrong = error.condition in (
-            "NO_CHECKPOINT",
-            "NOT_A_CHECKPOINT",
-            "FOREIGN_CHECKPOINT",
-        )
+        wrong = error.condition in ("NO_CHECKPOINT", "NOT_A_CHECKPOINT", "FOREIGN_CHECKPOINT")
         complain(error)
         raise typer.Exit(BAD_USAGE if wrong else code_of(error)) from None
-    typer.echo(str(output))

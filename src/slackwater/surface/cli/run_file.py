@@ -34,12 +34,13 @@ def run_file(
     checkpoint: str | None,
     timeout: float | None,
     variables: dict[str, str] | None = None,
+    as_json: bool = False,
 ) -> int:
     """Run the file's queries to their end, or for ``timeout`` seconds; the exit code."""
     variables = variables or {}
     if path.suffix == ".sql":
         with asked_to_end() as asked:
-            return _run_sql(path, checkpoint, timeout, variables, asked)
+            return _run_sql(path, checkpoint, timeout, variables, asked, as_json=as_json)
     if path.suffix != ".py":
         raise NotAQuery(
             "NOT_A_QUERY_FILE",
@@ -68,7 +69,9 @@ def run_file(
             return 0 if watch(started, timeout, asked) else FAILED
         arguments = arguments_of(describe, variables, path)
         return _run_described(
-            lambda spark: start_described(describe(spark, **arguments), path.stem, checkpoint, started),
+            lambda spark: start_described(
+                describe(spark, **arguments), path.stem, checkpoint, started, as_json=as_json
+            ),
             path, started, timeout, asked,
         )  # fmt: skip
 
@@ -79,11 +82,13 @@ def _run_sql(
     timeout: float | None,
     variables: dict[str, str],
     asked: Asked,
+    *,
+    as_json: bool = False,
 ) -> int:
     conf = sql_file.settings_of(path, variables)
 
     def begin(spark: Any) -> None:
-        script = sql_file.script_of(path, spark, variables)
+        script = sql_file.script_of(path, spark, variables, as_json=as_json)
         for stream in script.explained:
             stream.explain()
         if script.outputs or not script.explained:
@@ -161,7 +166,9 @@ def arguments_of(describe: Any, variables: dict[str, str], path: Path) -> dict[s
     return variables
 
 
-def start_described(given: Any, name: str, checkpoint: str | None, started: list[Any]) -> None:
+def start_described(
+    given: Any, name: str, checkpoint: str | None, started: list[Any], *, as_json: bool = False
+) -> None:
     """Start what ``query(spark)`` returned, unless it has started its queries already."""
     from slackwater.engine.driver.handle import StreamingQuery
     from slackwater.surface.start import start
@@ -175,7 +182,7 @@ def start_described(given: Any, name: str, checkpoint: str | None, started: list
     for number, item in enumerate(items):
         if isinstance(item, Stream):
             shown = name if number == 0 else f"{name}{number + 1}"
-            writers.append(item.writeStream.format("console").queryName(shown))
+            writers.append(sql_file.printed(item, shown, as_json=as_json, piped=False))
         elif isinstance(item, StreamWriter):
             writers.append(item)
         else:

@@ -60,16 +60,24 @@ def settings_of(path: Path, variables: dict[str, str]) -> dict[str, str]:
     return session_settings(text_of(path), variables)
 
 
-def script_of(path: Path, spark: SparkSession, variables: dict[str, str]) -> Script:
+def script_of(
+    path: Path, spark: SparkSession, variables: dict[str, str], *, as_json: bool = False
+) -> Script:
     """The script of a file; rows of a bare query go to standard output."""
     from slackwater.surface.sql.reading import text_of
     from slackwater.surface.sql.script import Script
 
-    return Script(spark, text_of(path), variables, own_session=True, shown=_printed)
+    def shown(stream: Stream, name: str) -> StreamWriter:
+        return printed(stream, name, as_json=as_json)
+
+    return Script(spark, text_of(path), variables, own_session=True, shown=shown)
 
 
-def _printed(stream: Stream, name: str) -> StreamWriter:
-    if sys.stdout.isatty():
+def printed(
+    stream: Stream, name: str, *, as_json: bool = False, piped: bool = True
+) -> StreamWriter:
+    """How rows go to standard output: as JSON lines if that is asked, and with ``piped`` where it is no terminal."""
+    if not as_json and (sys.stdout.isatty() or not piped):
         return stream.writeStream.format("console").queryName(name)
     return stream.writeStream._foreach_table(_lines).queryName(name)
 

@@ -41,14 +41,16 @@ def prepare(folder: Path) -> None:
             )
         for name in PARTS:
             shutil.rmtree(folder / name, ignore_errors=True)
-        for name in ("report.html", "spark.log"):
+        for name in ("report.html", "spark.log", demo_query.FILE):
             (folder / name).unlink(missing_ok=True)
     (folder / "packets").mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()
 
 
-def play(spark: SparkSession, folder: Path, scene: Scene, console: Console, *, seed: int) -> Path:
-    """Run the query on the scene, show it, and write the report; its path."""
+def play(
+    spark: SparkSession, folder: Path, scene: Scene, console: Console, *, seed: int
+) -> tuple[Path, Account]:
+    """Run the query on the scene, show it, and write the report; its path, and where every packet went."""
     _warm(spark)
     feed = Feed(scene, folder / "packets", seed=seed)
     # Packets of both routers are there before the query: one that has not spoken yet would soon
@@ -64,10 +66,11 @@ def play(spark: SparkSession, folder: Path, scene: Scene, console: Console, *, s
             query.stop()
     finally:
         feed.stop()
-    _tell(console, folder, account(folder, feed.rows))
+    sums = account(folder, feed.rows)
+    _tell(console, folder, sums)
     report = folder / "report.html"
     write_report(folder / "checkpoint", report, title="slackwater demo")
-    return report
+    return report, sums
 
 
 def _warm(spark: SparkSession) -> None:
@@ -78,7 +81,7 @@ def _warm(spark: SparkSession) -> None:
         feed = Feed(Scene.of(TICK), folder / "packets")
         feed.start()
         feed.stop()
-        demo_query.start(spark, folder, {"availableNow": True}).awaitTermination()
+        demo_query.start(spark, folder, demo_query.AVAILABLE_NOW).awaitTermination()
 
 
 def _follow(query: StreamingQuery, feed: Feed, view: View) -> None:

@@ -1,46 +1,30 @@
-"""The query of the demonstration: who sends most, over ten seconds, every second."""
+"""The query of the demonstration: who sends most, over ten seconds, every second. It is a file of SQL, as a user would write it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import slackwater as sw
-from slackwater.surface.demo.packets import ROUTERS, SCHEMA
+from slackwater.surface.sql.script import script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    import slackwater as sw
+
 WINDOW_SECONDS, SLIDE_SECONDS = 10, 1
+FILE = "talkers.sql"
+EVERY_SECOND, AVAILABLE_NOW = "1 second", "available now"
 
 
-EVERY_SECOND = {"processingTime": "1 second"}
+def text() -> str:
+    """The file."""
+    return resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
 
 
-def start(
-    spark: SparkSession, folder: Path, trigger: Mapping[str, Any] = EVERY_SECOND
-) -> sw.StreamingQuery:
+def start(spark: SparkSession, folder: Path, trigger: str = EVERY_SECOND) -> sw.StreamingQuery:
     """Start it: reads ``folder/packets``, writes ``folder/talkers`` and ``folder/late``."""
-    files = sw.readStream(spark).schema(SCHEMA).parquet(str(folder / "packets"))
-    packets = sw.stream(
-        files,
-        time="ts",
-        name="packets",
-        partition="router",
-        partitions=list(ROUTERS),
-        progress=sw.BoundedDelay("2 seconds")
-        .idleAfter("4 seconds")
-        .futureGuard("1 minute", future="side"),
-    )
-    talkers = packets.groupBy(
-        "srcIP", sw.window(f"{WINDOW_SECONDS} seconds", f"{SLIDE_SECONDS} second")
-    ).agg("count(*) AS packets", "sum(len) AS bytes")
-    return sw.start(
-        [
-            talkers.writeStream.queryName("talkers").option("path", str(folder / "talkers")),
-            packets.late.writeStream.queryName("late").option("path", str(folder / "late")),
-        ],
-        checkpointLocation=str(folder / "checkpoint"),
-        trigger=trigger,
-    )
+    file = folder / FILE
+    file.write_text(text(), encoding="utf-8")
+    return script(spark, file, variables={"work": folder, "trigger": trigger}).start()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from slackwater.surface.named_views import views_of
 from slackwater.surface.sql.calls import AGGREGATES, calls
 from slackwater.surface.sql.conjuncts import conjuncts
 from slackwater.surface.sql.expressions import Expressions, Written, quoted
@@ -25,10 +26,12 @@ from slackwater.surface.sql.tree import (
     SubQuery,
     TableFunction,
     TableName,
+    TimeOf,
     UnionAll,
     WindowClause,
     Word,
 )
+from slackwater.surface.sql.views import Views
 from slackwater.surface.sql.windows import check_node, of_clause, of_function
 
 if TYPE_CHECKING:
@@ -61,6 +64,7 @@ class Builder:
     ):
         self.expressions, self.text = expressions, expressions.text
         self._rows = RowClauses(expressions)
+        self._views = Views(expressions)
         self._functions = functions or {}
         self._ended = ended
 
@@ -298,9 +302,10 @@ class Builder:
             named = self._aliased(inner, source.alias, source.span)
             return replace(named, window=window)
         assert isinstance(source, TableName | LateRows)
-        known = self._known(source.name, names)
-        stream = known.stream
-        assert stream is not None
+        if isinstance(source, TableName) and source.watermark is not None:
+            stream = self._watermarked(source.name, source.watermark, names)
+        else:
+            stream = self._known(source.name, names)
         if isinstance(source, LateRows):
             with self.expressions.blamed([], source.span):
                 stream = stream.late
@@ -313,12 +318,15 @@ class Builder:
             return relation
         return replace(relation, sides=(Side(alias.name, alias.span, relation.stream),), span=span)
 
-    def _known(self, word: Word, names: Names) -> Known:
+    def _known(self, word: Word, names: Names) -> Stream:
         known = names.get(word.name.lower())
         if known is None:
-            raise self.text.error(
+            if (named := self._views.named(word.name)) is not None:
+                return named
+            every = [k.name for k in names.values()] + views_of(self.expressions.spark)
+            raise self._views.missing(word) or self.text.error(
                 word.span, "NO_TABLE", f"there is no stream, view or table '{word.name}' above",
-                hint=meant(word.name, [k.name for k in names.values()]) or "define it with CREATE STREAM",
+                hint=meant(word.name, every) or "define it with CREATE STREAM",
                 name=word.name,
             )  # fmt: skip
         if known.stream is None:
@@ -327,7 +335,17 @@ class Builder:
                 hint="name its time with CREATE STREAM ... TIME ... AS SELECT ... FROM " + known.name,
                 also=known.span,
             )  # fmt: skip
-        return known
+        return known.stream
+
+    def _watermarked(self, word: Word, watermark: TimeOf, names: Names) -> Stream:
+        known = names.get(word.name.lower())
+        if known is not None or self._views.named(word.name) is not None:
+            raise self.text.error(
+                watermark.span, "SEVERAL_WATERMARKS", f"'{word.name}' says itself how its bound advances",
+                hint="leave WATERMARK out; WITH DELAY 10 SECONDS at the end asks for another wait",
+                also=None if known is None else known.span,
+            )  # fmt: skip
+        return self._views.of_spark(word, watermark)
 
     def _sub(self, source: SubQuery, names: Names) -> Relation:
         word = source.alias or Word("subquery", source.span)

@@ -78,7 +78,7 @@ class Expressions:
     def __init__(self, cursor: Cursor, spark: SparkSession):
         self.cursor, self.text, self.variables = cursor, cursor.text, cursor.variables
         self.tokens = cursor.tokens
-        self._spark = spark
+        self.spark = spark
         self.clauses = Clauses()
 
     def write(
@@ -101,7 +101,7 @@ class Expressions:
         with self.blamed([made]):
             try:
                 tree = (
-                    self._spark._jsparkSession.sessionState().sqlParser().parseExpression(made.text)
+                    self.spark._jsparkSession.sessionState().sqlParser().parseExpression(made.text)
                 )
             except Exception as error:
                 raise self._syntax(error, made) from None
@@ -260,7 +260,7 @@ class Expressions:
             )  # fmt: skip
         if condition.startswith("UNRESOLVED_ROUTINE"):
             name = (cause.getMessageParameters() or {}).get("routineName", "?").replace("`", "")
-            close = meant(name, _functions(self._spark))
+            close = meant(name, _functions(self.spark))
             return self.text.error(
                 span, "NO_FUNCTION", f"there is no function '{name}'",
                 hint=close if close.startswith("did") else "see Spark's list of functions", name=name,

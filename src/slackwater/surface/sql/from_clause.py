@@ -7,29 +7,23 @@ from dataclasses import replace
 
 from slackwater.surface.sql import refusals
 from slackwater.surface.sql.cursor import RESERVED, Cursor
-from slackwater.surface.sql.durations import duration
 from slackwater.surface.sql.extents import expression, opens_window
+from slackwater.surface.sql.table_functions import ABSENT, FUNCTIONS, ReadQuery, table_function
 from slackwater.surface.sql.text import Span, meant, nearest
 from slackwater.surface.sql.tokens import Token
 from slackwater.surface.sql.tree import (
     Cut,
-    Duration,
     JoinOf,
     LateRows,
-    Query,
     Source,
     SubQuery,
     TableFunction,
     TableName,
     Word,
 )
+from slackwater.surface.sql.watermarks import delay_of
 from slackwater.surface.sql.window_clause import window_clause
 
-FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
-_ABSENT = {
-    "CUMULATE": "write one TUMBLE for each size, or [RANGE ALL SLIDE 1 MINUTE WATTR ts] for all since an origin",
-}  # fmt: skip
-_SIZES = {"TUMBLE": ("size", "offset"), "HOP": ("slide", "size", "offset"), "SESSION": ("gap",)}
 _NO_ALIAS = RESERVED | frozenset(
     [
         "INNER",
@@ -65,7 +59,6 @@ _HOWS = {
     "INNER": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full",
 }  # fmt: skip
 
-ReadQuery = Callable[[Cursor], Query]
 Checked = Callable[[Cursor, Cut], None]
 
 
@@ -136,10 +129,10 @@ class FromReader:
         made: Source
         if first.is_word("TABLE") and cursor.peek(1).is_sign("("):
             cursor.at += 2
-            made = self._function()
+            made = table_function(cursor, self._query)
             cursor.expect_sign(")")
-        elif first.is_word(*FUNCTIONS, *_ABSENT) and cursor.peek(1).is_sign("("):
-            made = self._function()
+        elif first.is_word(*FUNCTIONS, *ABSENT) and cursor.peek(1).is_sign("("):
+            made = table_function(cursor, self._query)
         elif first.is_word("LATE") and cursor.peek(1).is_sign("("):
             cursor.at += 2
             name = cursor.expect_name("a stream")
@@ -147,7 +140,12 @@ class FromReader:
             made = LateRows(name, None, None, cursor.span_from(first))
         elif first.is_sign("("):
             made = self._bracketed()
-        elif first.is_name and cursor.peek(1).is_sign("(") and not first.is_word(*RESERVED):
+        elif (
+            first.is_name
+            and cursor.peek(1).is_sign("(")
+            and not first.is_word(*RESERVED)
+            and not first.is_word("STREAM")
+        ):
             raise cursor.text.error(
                 first.span, "NO_FUNCTION", f"there is no table function {first.text}",
                 hint=meant(first.text, [*FUNCTIONS, "LATE"]),
@@ -180,25 +178,30 @@ class FromReader:
 
     def _name(self, first: Token) -> Source:
         cursor = self.cursor
-        if first.is_word("STREAM", "TABLE") and cursor.peek(1).is_name:
+        if first.is_word("TABLE") and cursor.peek(1).is_name:
             raise cursor.text.error(
-                first.span,
-                "SYNTAX",
-                f"{first.word} stands in front of a name",
-                hint="write the name alone",
+                first.span, "SYNTAX", "TABLE stands in front of a name", hint="write the name alone"
             )
+        # Spark's word for a table whose rows keep coming, as all do here.
+        bracket = None
+        if first.is_word("STREAM") and (cursor.peek(1).is_name or cursor.peek(1).is_sign("(")):
+            cursor.next()
+            bracket = cursor.take_sign("(")
         name = cursor.expect_name("a stream, a view or a table")
         if cursor.peek().is_sign("."):
             raise cursor.text.error(
                 name.span, "NO_TABLE", f"'{name.name}.' names a schema, and streams have none",
                 hint="a table of Spark's catalogue is no stream: define one with CREATE STREAM",
             )  # fmt: skip
+        if bracket is not None:
+            cursor.expect_sign(")")
         return TableName(name, None, None, name.span)
 
     def _dressed(self, made: Source, first: Token) -> Source:
         """With the window and the alias that stand behind."""
         cursor = self.cursor
         window = alias = None
+        watermark = delay_of(cursor)
         if opens_window(cursor):
             window = window_clause(cursor)
         joins = cursor.peek().is_word("CROSS", "NATURAL", "ASOF")
@@ -207,6 +210,7 @@ class FromReader:
         implied = cursor.peek().is_name and cursor.peek().word not in _NO_ALIAS
         if cursor.take("AS") or implied:
             alias = cursor.expect_name("an alias")
+        watermark = watermark or delay_of(cursor)
         if window is None and opens_window(cursor):
             window = window_clause(cursor)
         if alias is not None and cursor.peek().is_sign("("):
@@ -226,124 +230,11 @@ class FromReader:
                 window.span, "SYNTAX", f"the window stands behind {made.kind}, which is one already",
                 hint="take one of the two out",
             )  # fmt: skip
+        if watermark is not None:
+            if not isinstance(made, TableName):
+                raise cursor.text.error(
+                    watermark.span, "SYNTAX", "WATERMARK stands behind something that is no view of Spark's",
+                    hint="write it behind the view's name: FROM STREAM v WATERMARK ts DELAY OF INTERVAL 10 SECONDS",
+                )  # fmt: skip
+            made = replace(made, watermark=watermark)
         return replace(made, alias=alias, window=window, span=cursor.span_from(first))
-
-    # --- table functions --------------------------------------------------------------------------
-
-    def _function(self) -> TableFunction:
-        cursor = self.cursor
-        first = cursor.peek()
-        if first.word in _ABSENT:
-            raise cursor.text.error(
-                first.span, "NOT_THERE_YET", f"{first.word} is not there", hint=_ABSENT[first.word]
-            )
-        if not first.is_word(*FUNCTIONS):
-            raise cursor.expected("TUMBLE, HOP or SESSION", known=FUNCTIONS, back=0)
-        cursor.next()
-        cursor.expect_sign("(")
-        names = ("data", "timecol", *_SIZES[first.word])
-        given: dict[str, object] = {}
-        self._partition: tuple[Word, ...] = ()
-        places: dict[str, Span] = {}
-        for number in range(len(names) + 1):
-            if number and not cursor.take_sign(","):
-                break
-            begin = cursor.peek()
-            name = self._argument_name(names, number, first)
-            if name in given:
-                raise cursor.text.error(
-                    begin.span, "SYNTAX", f"{name.upper()} of {first.word} is given twice",
-                    hint="take one out", also=places[name],
-                )  # fmt: skip
-            given[name] = self._argument(name)
-            places[name] = cursor.span_from(begin)
-        cursor.expect_sign(")", f"the arguments of {first.word}")
-        span = cursor.span_from(first)
-        for name in names:
-            if name not in given and name != "offset":
-                shown = {"data": "TABLE t", "timecol": "DESCRIPTOR(ts)"}
-                order = ", ".join(shown.get(n, n) for n in names if n != "offset")
-                raise cursor.text.error(
-                    span,
-                    "SYNTAX",
-                    f"{first.word} has no {name.upper()}",
-                    hint=f"write {first.word}({order})",
-                )
-        if self._partition and first.word != "SESSION":
-            raise cursor.text.error(
-                self._partition[0].span, "SYNTAX", f"{first.word} has no PARTITION BY: its windows are the same for all rows",
-                hint="take it out, and write GROUP BY",
-            )  # fmt: skip
-        sizes = {n: v for n, v in given.items() if isinstance(v, Duration)}
-        source, time = given["data"], given["timecol"]
-        assert isinstance(source, TableName | SubQuery | LateRows)
-        assert isinstance(time, Word)
-        return TableFunction(first.word, source, time, sizes, None, span, partition=self._partition)
-
-    def _argument_name(self, names: tuple[str, ...], number: int, function: Token) -> str:
-        cursor = self.cursor
-        if cursor.peek(1).is_sign("=>"):
-            token = cursor.next()
-            cursor.next()
-            if token.text.lower() not in names:
-                raise cursor.text.error(
-                    token.span, "SYNTAX", f"{function.word} has no argument {token.text}",
-                    hint=meant(token.text, [n.upper() for n in names]),
-                )  # fmt: skip
-            return token.text.lower()
-        if number >= len(names):
-            raise cursor.text.error(
-                cursor.here(), "SYNTAX", f"{function.word} takes at most {len(names)} arguments",
-                hint=f"write {function.word}({', '.join(names)})",
-            )  # fmt: skip
-        return names[number]
-
-    def _argument(self, name: str) -> object:
-        cursor = self.cursor
-        if name == "data":
-            made = self._data()
-            if cursor.take("PARTITION", "BY"):
-                bracket = cursor.take_sign("(")
-                self._partition = (cursor.expect_name("a column"),)
-                # Without brackets the next comma begins the next argument, unless a column follows and another comma.
-                while cursor.peek().is_sign(",") and (bracket or self._goes_on()):
-                    cursor.next()
-                    self._partition += (cursor.expect_name("a column"),)
-                if bracket:
-                    cursor.expect_sign(")")
-            return made
-        if name == "timecol":
-            if not cursor.take("DESCRIPTOR"):
-                return cursor.expect_name("the time column")
-            cursor.expect_sign("(", "DESCRIPTOR")
-            time = cursor.expect_name("the time column")
-            cursor.expect_sign(")")
-            return time
-        return duration(cursor, f"the {name}")
-
-    def _goes_on(self) -> bool:
-        """Whether a further column of PARTITION BY stands behind the comma: the time is a DESCRIPTOR, or the last name."""
-        after, then = self.cursor.peek(1), self.cursor.peek(2)
-        return (
-            after.is_name
-            and then.is_sign(",")
-            and self.cursor.peek(3).is_name
-            and not self.cursor.peek(3).is_word("INTERVAL")
-        )
-
-    def _data(self) -> object:
-        cursor = self.cursor
-        cursor.take("TABLE")
-        first = cursor.peek()
-        if first.is_sign("("):
-            cursor.next()
-            query = self._query(cursor)
-            cursor.expect_sign(")")
-            return SubQuery(query, None, None, cursor.span_from(first))
-        if first.is_word("LATE") and cursor.peek(1).is_sign("("):
-            cursor.at += 2
-            late = cursor.expect_name("a stream")
-            cursor.expect_sign(")")
-            return LateRows(late, None, None, cursor.span_from(first))
-        word = cursor.expect_name("a stream, a view or a table")
-        return TableName(word, None, None, word.span)

@@ -77,6 +77,7 @@ class GroupKeys:
             )  # fmt: skip
         if window_of is not None:
             self._check_sessions(window_of)
+            self._check_rows(window_of)
 
     def _check_sessions(self, window: WindowOf) -> None:
         """Sessions are those of the group's keys: SESSION must say the same."""
@@ -95,6 +96,16 @@ class GroupKeys:
                 hint=f"write SESSION(TABLE t{' PARTITION BY ' + names if names else ''}, DESCRIPTOR(ts), gap)" if plain
                 else "give the key a name in a sub-query, and PARTITION BY that name",
                 also=self.select.group_span,
+            )  # fmt: skip
+
+    def _check_rows(self, window: WindowOf) -> None:
+        """Windows that each group counts for itself: the group must be a key, or its windows would be mixed up."""
+        keys = {k.name for k in self.keys}
+        missing = [w for w in window.partition if self.scope.column(w) not in keys]
+        if missing and window.kind == "function" and isinstance(window.spec, RowsSpec):
+            raise self.text.error(
+                missing[0].span, "BAD_WINDOW", f"PARTITION BY {missing[0].name} counts rows for each {missing[0].name}, which is no key of GROUP BY",
+                hint=f"add {missing[0].name} to GROUP BY", also=self.select.group_span,
             )  # fmt: skip
 
     def _partitions(self) -> list[Cut]:

@@ -15,13 +15,15 @@ from slackwater.surface.sql.tokens import tokens_of
 from slackwater.surface.sql.variables import Variables
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from slackwater.surface.stream import Stream
 
 
 def sql(
     text: str,
     *,
-    streams: Mapping[str, Stream],
+    streams: Mapping[str, Stream] | None = None,
     variables: Mapping[str, Any] | None = None,
     functions: Mapping[str, Any] | None = None,
 ) -> Stream:
@@ -32,7 +34,7 @@ def sql(
     text
         A query, as ``docs/sql.md`` describes it.
     streams
-        What the query may read, by name.
+        What the query may read, by name; also what ``stream.createOrReplaceTempView`` named in the session.
     variables
         Values of ``${name}``; a value is never read as SQL.
     functions
@@ -54,7 +56,7 @@ def sql(
             hint="give the query as a text",
         )
     known = {}
-    for name, stream in streams.items():
+    for name, stream in (streams or {}).items():
         if not isinstance(stream, Stream):
             raise AnalysisError(
                 "NOT_A_STREAM",
@@ -62,14 +64,27 @@ def sql(
                 hint="make it with sw.stream(...): a batch table or a DataFrame is none",
             )
         known[name.lower()] = Known(name, stream)
-    if not known:
-        raise AnalysisError("NO_TABLE", "sw.sql got no streams", hint='give streams={"packets": s}')
     whole = SqlText(text)
     cursor = Cursor(whole, tokens_of(whole), Variables(whole, variables))
     query = single(cursor, QueryReader(lambda _, __: None))
-    spark = next(iter(known.values())).stream._spark  # type: ignore[union-attr]
+    spark = _session(known)
     expressions = Expressions(cursor, spark)
     for one in known.values():
         if one.stream is not None:
             expressions.clauses.note(one.stream._node, None)
     return Builder(expressions, functions).query(query, known)
+
+
+def _session(known: Mapping[str, Known]) -> SparkSession:
+    """The session of the streams; without any the active one, whose views the query may read."""
+    from pyspark.sql import SparkSession
+
+    given = next((k.stream for k in known.values() if k.stream is not None), None)
+    spark = SparkSession.getActiveSession() if given is None else given._spark
+    if spark is None:
+        raise AnalysisError(
+            "NO_TABLE",
+            "sw.sql got no streams, and there is no session whose views it could read",
+            hint='give streams={"packets": s}',
+        )
+    return spark

@@ -52,12 +52,13 @@ class WindowClause:
 
 @dataclass(frozen=True)
 class TableName:
-    """A stream, a view or a table by name."""
+    """A stream, a view or a table by name; ``watermark`` if it is a streaming view of Spark's."""
 
     name: Word
     alias: Word | None
     window: WindowClause | None
     span: Span
+    watermark: TimeOf | None = None
 
 
 @dataclass(frozen=True)
@@ -82,19 +83,22 @@ class SubQuery:
 
 @dataclass(frozen=True)
 class TableFunction:
-    """``TUMBLE(...)``, ``HOP(...)`` or ``SESSION(...)`` over a stream; ``sizes`` are its durations by name.
+    """``TUMBLE(...)``, ``HOP(...)`` and so on over a stream; ``sizes`` are its durations and numbers of rows by name.
 
-    ``partition`` are the columns of ``TABLE t PARTITION BY k``, which sessions have.
+    ``partition`` are the columns of ``TABLE t PARTITION BY k``, which ``SESSION`` and ``ROWS`` have; ``origin`` is
+    of ``LANDMARK``, ``over`` of ``BY_TUPLE``.
     """
 
     kind: str
     input: Source
-    time: Word
+    time: Word | None
     sizes: dict[str, Duration]
     alias: Word | None
     span: Span
     window: WindowClause | None = None
     partition: tuple[Word, ...] = ()
+    origin: Cut | None = None
+    over: str = ""
 
 
 @dataclass(frozen=True)

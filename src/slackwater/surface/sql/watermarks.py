@@ -1,4 +1,4 @@
-"""``WATERMARK FOR ts AS ts - INTERVAL '10' SECOND`` behind the columns of a stream, as Flink writes a bounded delay."""
+"""A bounded delay in the words of others: Flink's ``WATERMARK FOR ts AS ...`` among columns, Spark's ``WATERMARK ts DELAY OF ...`` in FROM."""
 
 from __future__ import annotations
 
@@ -52,4 +52,18 @@ def _watermark(cursor: Cursor) -> TimeOf:
             back=0,
             hint=f"write AS {column.name} - INTERVAL '10' SECOND",
         )
+    return TimeOf(column, None, BoundedDelay(delay), cursor.span_from(word))
+
+
+def delay_of(cursor: Cursor) -> TimeOf | None:
+    """``WATERMARK ts DELAY OF INTERVAL 10 SECONDS`` behind a name in FROM, if it comes next."""
+    word = cursor.peek()
+    if not (word.is_word("WATERMARK") and cursor.peek(1).is_name):
+        return None
+    if not cursor.peek(2).is_word("DELAY"):
+        return None
+    cursor.next()
+    column = cursor.expect_name("the time column")
+    cursor.expect("DELAY", "OF")
+    delay = duration(cursor, "the delay").value
     return TimeOf(column, None, BoundedDelay(delay), cursor.span_from(word))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 from slackwater.errors import AnalysisError
@@ -195,8 +196,7 @@ def starting(
 
 
 def of_function(function: TableFunction, scope: Scope) -> WindowOf:
-    """``TUMBLE``, ``HOP`` and ``SESSION``."""
-    time = time_of(scope, function.time, function.kind, function.span)
+    """The window of a table function."""
     for column in COLUMNS[3:]:
         if any(c.lower() == column for c in scope.stream.columns):
             raise scope.expressions.text.error(
@@ -205,10 +205,30 @@ def of_function(function: TableFunction, scope: Scope) -> WindowOf:
                 hint=f"rename it where the stream is made: {column} AS first_{column}",
             )  # fmt: skip
     sizes = function.sizes
+    if function.kind in ("LANDMARK", "ROWS", "BY_TUPLE"):
+        made = of_clause(_as_clause(function), scope)
+        return replace(made, kind="function", partition=function.partition)
+    time = time_of(scope, function.time, function.kind, function.span)
     if function.kind == "SESSION":
         return WindowOf(_session(sizes["gap"], time), function.span, "function", function.partition)
     spec = starting(scope, time, sizes["size"], sizes.get("slide"), sizes.get("offset"))
     return WindowOf(spec, function.span, "function")
+
+
+def _as_clause(function: TableFunction) -> WindowClause:
+    """The clause that says the same: windows of all time, of rows, and by tuple have one alignment in both."""
+    sizes = function.sizes
+    made = WindowClause(
+        function.span,
+        range=sizes.get("size"),
+        slide=sizes.get("slide") or sizes.get("every"),
+        attribute=() if function.time is None else (function.time,),
+        partition=function.partition,
+        origin=function.origin,
+    )
+    if function.kind == "LANDMARK":
+        return replace(made, all=True)
+    return replace(made, slide_by="" if function.kind == "ROWS" else function.over or "row-num")
 
 
 def _session(gap: Duration, time: TimeColumn) -> Windowing:
