@@ -113,8 +113,14 @@ def passed(node: Join, inputs: Sequence[Patterns], bounds: Sequence[Bounds]) -> 
         if not keys.tests:
             continue  # bounds say as much
         for times in _times(node, limits):
-            said += [Pattern.of({**named, **times}) for named in _named(keys, names)]
-    return merged(said)
+            said += [_tested(named, times) for named in _named(keys, names)]
+    return merged([p for p in said if not p.empty])
+
+
+def _tested(keys: Mapping[str, Test], times: Mapping[str, Test]) -> Pattern:
+    """Tests on keys and on times at once; a time may be a key itself."""
+    both = {name: keys[name] & test if name in keys else test for name, test in times.items()}
+    return Pattern.of({**keys, **both})
 
 
 _Region = tuple[Pattern, int]

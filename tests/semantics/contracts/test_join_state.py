@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from slackwater.model.join import Anytime, Band, How, Within
+from slackwater.model.join_times import join_times
 from slackwater.model.node import Join
+from slackwater.model.schema import Named, column
+from slackwater.model.time import TimeColumn
 from slackwater.semantics.join_patterns import closing, passed
 from slackwater.semantics.patterns import Pattern, Test
 from slackwater.testing.executors.kernels import KernelMachine
@@ -96,6 +99,24 @@ def test_what_one_side_has_closed_is_not_passed_on() -> None:
     # Left is closed for these keys, right up to 20: later pairs have right rows from 20 on, left ones from 17 on.
     assert shown == {"ts0": Test.below(17), "ts1": Test.below(20), "greatest(ts0, ts1)": Test.below(20), "least(ts0, ts1)": Test.below(17)}  # fmt: skip
     assert passed(replace(band, memory=10), [one, one], [{}, {}]) == ()
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_time_that_is_a_key_is_closed_only_where_both_sides_have_closed_it(once: bool) -> None:
+    """Left has closed the time 5 alone, so a result at any other time may still come, however far right is."""
+    node = joined(punctuated("s", "[[k:#]]"), punctuated("r", "[[k:#]]"), within=Band(0, 0))
+    time = Named("ts", column("ts", "bigint"))
+    node = replace(node, keys=tuple((*keys, time) for keys in node.keys))
+    if once:  # as with on=["k", "ts"]: one column is both times
+        own = [TimeColumn("ts0", "long", None)] * 2
+        node = replace(node, times=join_times(own, "inner"), time_names=("ts0", "ts0"))
+    left = (Pattern.of({"ts": Test.among([5])}),)
+    for right in (3, 9):
+        said = passed(node, [left, ()], [{}, {"ts": right}])
+        for at in range(12):
+            result = dict.fromkeys(("ts0", "ts1", *(t.name for t in node.times)), at)
+            closed = any(all(t.matches(result[c]) for c, t in p.tests) for p in said)
+            assert closed == (at == 5 < right), (right, at, said)
 
 
 def test_a_join_with_itself_needs_both_of_its_sides_closed() -> None:
