@@ -107,3 +107,49 @@ def test_a_constant_leaves_the_column_engine_free_for_other_work() -> None:
     before = sql_to_arrow(connect(), "SELECT sum(v) AS n FROM other", {"other": other})
     condition_of("(`a` >= (40 + 2))", COLUMNS)
     assert sql_to_arrow(connect(), "SELECT sum(v) AS n FROM other", {"other": other}) == before
+
+
+TYPED = Columns(
+    tuple(
+        Field(n, t)
+        for n, t in {
+            "d": "double", "f": "float", "e": "decimal(10,2)", "k": "int", "t": "timestamp", "n": "timestamp_ntz",
+            "day": "date",
+        }.items()
+    ),
+    (),
+    "Europe/Berlin",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "records"),
+    [
+        ("d <= 1.5", "~{d <= 1.5}"),
+        ("d > -1e3", "~{d > -1000.0}"),
+        ("e >= 1.5", "~{e >= 1.50}"),
+        ("k < 1.5", "~{k < 2}"),
+        ("k IN (1, 2.5, NULL)", "~{k = 1}"),
+        ("t < timestamp'2026-03-29 03:00:00'", "~{t < '2026-03-29 01:00:00+00:00'}"),
+        ("t < timestamp'2026-03-29T03:00:00Z'", "~{t < '2026-03-29 03:00:00+00:00'}"),
+        ("n < timestamp_ntz'2026-03-29 03:00:00'", "~{n < '2026-03-29 03:00:00'}"),
+        ("day < date'2026-01-01'", "~{day < '2026-01-01'}"),
+    ],
+)
+def test_constants_of_a_text_that_spark_never_saw_take_the_type_of_the_column(
+    sql: str, records: str
+) -> None:
+    assert str(ignore(condition_of(sql, TYPED, analysed=False))) == records
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "t < timestamp_ntz'2026-03-29 03:00:00'", "n < timestamp'2026-03-29T03:00:00Z'", "t < date'2026-01-01'",
+        "k < date'2026-01-01'", "t < 5", "day = 5",
+    ],
+)  # fmt: skip
+def test_such_constants_are_not_taken_by_their_numbers_alone(sql: str) -> None:
+    """A day and a tick are whole numbers, of different things."""
+    with pytest.raises(AnalysisError, match="no test of a single column"):
+        condition_of(sql, TYPED, analysed=False)

@@ -106,6 +106,7 @@ BAD: list[Any] = [
     ("~{}", {"lease": "forever"}, "BAD_FEEDBACK", "columns are"),
     ("~[*, *, *, *, *]", {"lease": "forever"}, "BAD_FEEDBACK", "test at least one column"),
     ("~{segment ?? 3}", {"lease": "forever"}, "BAD_FEEDBACK", ""),
+    (sw.ignore("segment = '\ud800'"), {"lease": "forever"}, "BAD_FEEDBACK", ""),
 ]  # fmt: skip
 
 

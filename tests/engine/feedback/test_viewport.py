@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import state_of
 from slackwater.engine.store.files import seal
 from slackwater.errors import CheckpointError
-from slackwater.kernels.column_engine import sql_to_arrow
+from slackwater.kernels import column_engine
 from slackwater.model.schema import Field
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.standing import Request
@@ -152,6 +152,25 @@ def test_a_repeated_batch_with_other_guards_is_refused(folder: Path) -> None:
     run.run.stop()
 
 
+@pytest.mark.parametrize(("first", "then"), [("source", "output"), ("off", "source")])
+def test_a_repeated_batch_acts_as_far_down_as_it_did(first: Any, then: Any, folder: Path) -> None:
+    """A start may say otherwise: it counts from the next batch on."""
+    run = Viewed(folder)
+    run.run.reach = first
+    run.give(rows(batches=4))
+    run.run.start()
+    run.step()
+    run.run.send(view(run.plan, 2, 5))
+    with pytest.raises(failpoints.InjectedFailure), failing("job.after"):
+        run.step()
+    run.run.stop()
+    run.run.reach = then
+    run.run.start()
+    acted = [set(run.step().progress["feedback"]["places"]) for _ in range(2)]
+    run.run.stop()
+    assert [("cars" in a) for a in acted] == [(r == "source") for r in (first, then)]
+
+
 def test_requests_are_taken_once_and_their_numbers_are_not_given_again(folder: Path) -> None:
     run = Viewed(folder)
     run.give(rows(batches=2))
@@ -177,6 +196,7 @@ def test_files_that_are_no_requests_are_set_aside_and_reported(folder: Path) -> 
     path.write_bytes(path.read_bytes().replace(b"segment", b"segmenT"))
     (control / "feedback-000002.json").write_bytes(b"")
     (control / "notes.txt").write_text("of somebody else")
+    (control / "feedback-0000003.json").write_text("of somebody else, beside our third")
     run.run.send(view(run.plan, 4, 5))
     other = said("~{n < 3}", run.plan)
     run.run.send(Request("send", "nowhere", "x", other))
@@ -342,12 +362,15 @@ def texts_of(
     """The statements of the column engine, batch by batch; the folder's name and seconds apart."""
     seen: list[str] = []
 
-    def noted(con: Any, sql: str, tables: Any, *others: Any, **more: Any) -> Any:
-        seen.append(sql.replace(str(folder), "here"))
-        return sql_to_arrow(con, sql, tables, *others, **more)
+    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(con: Any, sql: str, *others: Any, **more: Any) -> Any:
+            seen.append(sql.replace(str(folder), "here"))
+            return run(con, sql, *others, **more)
 
-    for module in (splits_module, delivery_module):
-        patch.setattr(module, "sql_to_arrow", noted)
+        return noted
+
+    patch.setattr(splits_module, "scan_to_arrow", noting(column_engine.scan_to_arrow))
+    patch.setattr(delivery_module, "sql_to_arrow", noting(column_engine.sql_to_arrow))
     run = Viewed(folder, splits=splits)
     run.give(rows())
     run.run.start()
@@ -477,6 +500,10 @@ def test_one_more_reader_of_an_operator_ends_its_records(
         {"segment": [[[1.5, None]], False]},
         {"segment": [[[True, None]], False]},
         {"segment": [["x"], False]},
+        {"segment": [[[5, 7], [1, 3]], False]},
+        {"segment": [[[5, 2]], False]},
+        {"segment": [[[5, 7]], "x"]},
+        {"n": [[[5, 7]], False]},
         {"segment`; DROP": [[[1, None]], False]},
         {"window.start') OR ('": [[[1, None]], False]},
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
@@ -155,8 +155,9 @@ def arranged(
     bounds: Bounds,
     reach: Reach = "source",
 ) -> Arranged:
-    """Where the feedback that an intent took in acts; ``reach`` says how far down."""
+    """Where the feedback that an intent took in acts; ``reach`` says how far down, where the intent was not tried before."""
     now, before = intent_of(intent), state_of(base)
+    reach = now.reach if now.reach in get_args(Reach) else reach  # type: ignore[assignment]
     if not now.standing and not before.dark and not before.shades:
         state = FeedbackState(now.read, dropped=before.dropped)
         changed = now.read != before.read or bool(before.standing)
@@ -215,11 +216,16 @@ def _layout(plan: Plan, ignored: Mapping[str, Patterns]) -> Layout:
     return laid_out(plan.nodes, outputs, can_test)
 
 
-def signed(plan: Plan, intent: Intent, made: Guards, *, repeated: bool, location: Any) -> Intent:
+def signed(
+    plan: Plan, intent: Intent, made: Guards, *, reach: Reach, repeated: bool, location: Any
+) -> Intent:
     """The intent with a digest of its guards; one that is repeated must have the same."""
     own = intent_of(intent)
-    if own == FeedbackIntent() or not made.paths:
+    if own == FeedbackIntent():
         return intent
+    own = replace(own, reach=own.reach or reach)
+    if not made.paths:
+        return replace(intent, feedback=own.to_json())
     texts = {
         str(p): [[at, g.match.sql, g.match.duck, g.soft] for at, g in placed]
         for p, placed in made.paths.items()

@@ -255,7 +255,7 @@ class Loop:
         """The intent with a digest of its guards; a batch that is tried again must have the same."""
         repeated = intent.batch in manifests.intended(self.checkpoint) if intent.feedback else False
         return signed(
-            self.query.plan, intent, feedback.guards,
+            self.query.plan, intent, feedback.guards, reach=self.query.reach,
             repeated=repeated, location=self.checkpoint.location,
         )  # fmt: skip
 

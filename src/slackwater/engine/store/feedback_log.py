@@ -80,13 +80,15 @@ class FeedbackState:
 class FeedbackIntent:
     """What an intent takes in: what stands in its batch, how far ``control/`` was read, which files were passed over and why.
 
-    ``guards`` are digests of the plan and of the guards that follow, so that a repeated batch drops the same rows.
+    ``guards`` are digests of the plan and of the guards that follow, and ``reach`` is how far down these act, so that a
+    repeated batch drops the same rows, whatever a start between the two says.
     """
 
     read: int = 0
     standing: tuple[Standing, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     guards: tuple[str, str] = ("", "")
+    reach: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts; nothing, if there never was feedback."""
@@ -97,6 +99,7 @@ class FeedbackIntent:
             "standing": [s.to_json() for s in self.standing],
             "refused": [list(r) for r in self.refused],
             "guards": list(self.guards),
+            "reach": self.reach,
         }
 
     @classmethod
@@ -109,6 +112,7 @@ class FeedbackIntent:
             tuple(Standing.from_json(s) for s in json["standing"]),
             tuple((name, why) for name, why in json["refused"]),
             (json["guards"][0], json["guards"][1]),
+            json.get("reach", ""),
         )
 
 
@@ -146,7 +150,9 @@ def _path(checkpoint: Checkpoint, number: int) -> PurePath:
 def _numbers(checkpoint: Checkpoint) -> dict[int, str]:
     """The names of the files of requests, by number."""
     names = checkpoint.storage.list(checkpoint.control).files
-    return {int(m[1]): n for n in names if (m := _NAME.fullmatch(n)) is not None}
+    numbers = {n: int(m[1]) for n in names if (m := _NAME.fullmatch(n)) is not None}
+    # One with more zeros is somebody else's, and must not stand for ours.
+    return {number: n for n, number in numbers.items() if n == _path(checkpoint, number).name}
 
 
 def _newest_file(checkpoint: Checkpoint) -> int:

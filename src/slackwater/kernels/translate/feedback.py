@@ -50,10 +50,12 @@ def condition_of(
       to fix: compute it as a column of the output, and test that column
     """
     try:
+        sql.encode()  # half a character is an error here, not in the engine
         tree = parse(sql)
-    except NotTranslatable as e:
+    except (NotTranslatable, UnicodeEncodeError) as e:
+        shown = sql.encode(errors="replace").decode()
         raise AnalysisError(
-            "BAD_FEEDBACK", f"the condition {sql} is {e}", hint="use AND, OR, NOT and comparisons"
+            "BAD_FEEDBACK", f"the condition {shown} is {e}", hint="use AND, OR, NOT and comparisons"
         ) from None
     return _Reader(columns, ansi, analysed).condition(tree)
 
@@ -116,7 +118,7 @@ class _Reader:
         if any(right.find_all(exp.Column)):
             self.refuse(whole)
         column, cast = self.column(left, whole)
-        value = self.constant(right, whole).value
+        value = self.constant(right, whole, column).value
         if kind is exp.NullSafeEQ:
             test = (
                 Test((), True) if value is None else self.test(exp.EQ, column, cast, value, whole)
@@ -132,7 +134,7 @@ class _Reader:
         column, cast = self.column(node.this, node)
         if any(any(i.find_all(exp.Column)) for i in node.expressions):
             self.refuse(node)
-        values = [self.constant(i, node).value for i in node.expressions]
+        values = [self.constant(i, node, column).value for i in node.expressions]
         listed = Test()
         for v in values:
             if v is not None:
@@ -196,10 +198,18 @@ class _Reader:
             compared = cast
         return column, compared
 
-    def constant(self, node: exp.Expression, whole: exp.Expression) -> _Known:
+    def constant(
+        self, node: exp.Expression, whole: exp.Expression, column: Column | None = None
+    ) -> _Known:
+        if not self.analysed and column is not None:
+            written = _as_written(strip(node), column)
+            if written is not None:
+                return _Known(written)
         try:
             made = typed(node, self.context)
         except (NotTranslatable, ValueError):
+            self.refuse(whole)
+        if not self.analysed and column is not None and not _comparable(made.type, column.type):
             self.refuse(whole)
         sql = made.sql
         if made.type in order.TIMES:
@@ -221,6 +231,40 @@ class _Reader:
             hint="compute it as a column of the output, and test that column",
             part=node.sql(dialect="spark"),
         )
+
+
+def _as_written(node: exp.Expression, column: Column) -> Any:
+    """A constant whose type nobody but Spark's analyser would say: a number with a point, a time in the session's zone."""
+    negative = isinstance(node, exp.Neg)
+    inner = strip(node.this) if negative else node
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        text = f"-{inner.this}" if negative else str(inner.this)
+        if "e" in text.lower():
+            return float(text)
+        return Decimal(text) if "." in text else None
+    if isinstance(inner, exp.Cast) and column.type in order.TIMES:
+        text = strip(inner.this)
+        plain = isinstance(text, exp.Literal) and text.is_string
+        return text.this if plain and _type(inner) == column.type else None
+    return None
+
+
+def _comparable(constant: str, column: str) -> bool:
+    """Whether values of the two types have one order without a cast, or the constant is a text or null."""
+    if constant in ("string", "void", column):
+        return True
+    return _is_number(constant) and _is_number(column)
+
+
+def _is_number(type: str) -> bool:
+    return type in INTEGERS or type in order.FLOATS or decimal_of(type) is not None
+
+
+def _type(cast: exp.Cast) -> str | None:
+    try:
+        return type_of(cast.to)
+    except NotTranslatable:
+        return None
 
 
 def _made(kind: type[exp.Expression], ends: tuple[Any, Any], type: str) -> Test:

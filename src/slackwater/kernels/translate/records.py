@@ -48,6 +48,17 @@ def has_sound_values(node: Node, record: Pattern) -> bool:
         values = [v for span in test.spans for v in span if v is not None]
         if any(not isinstance(v, kind) or isinstance(v, bool) for v in values):
             return False
+        if any(isinstance(v, str) and not _is_text(v) for v in values):
+            return False
+    return True
+
+
+def _is_text(value: str) -> bool:
+    """Whether engines can hold a text: it has no half characters."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
     return True
 
 
@@ -144,7 +155,7 @@ def _below(high: Value, type: str, duck: bool) -> str:
 
 def _literal(code: Value, type: str, duck: bool) -> str:
     if isinstance(code, str):
-        raw = code.encode("utf-8", "surrogatepass").hex()
+        raw = code.encode().hex()
         return f"decode(from_hex('{raw}'))" if duck else f"decode(unhex('{raw}'), 'UTF-8')"
     if type in order.FLOATS:
         value = order.value_of(code, type)

@@ -15,7 +15,7 @@ from slackwater.semantics.feedback.order import code, is_testable
 from slackwater.semantics.patterns import Pattern, Test, Value
 
 _STRUCT = re.compile(r"struct<(.*)>")
-_FIELD = re.compile(r"(\w+):([^<>:]+?)(?:,(?=\w+:)|$)")
+_FIELD = re.compile(r"(\w+):([^:]+)")
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,37 @@ class Columns:
 
 
 def struct_fields(type: str) -> list[tuple[str, str]]:
-    """Fields of a struct of plain types; none of any other type.
+    """Fields of a struct that are of plain types; none of any other type, or if a name has other signs than letters and digits.
 
     >>> struct_fields("struct<start:timestamp,end:timestamp>"), struct_fields("struct<p:decimal(5,2)>"), struct_fields("int")
     ([('start', 'timestamp'), ('end', 'timestamp')], [('p', 'decimal(5,2)')], [])
+    >>> struct_fields("struct<a:array<struct<b:int,d:int>>,c:int>"), struct_fields("struct<a b:int,c:int>")
+    ([('c', 'int')], [])
     """
     m = _STRUCT.fullmatch(type)
-    return [(n, t) for n, t in _FIELD.findall(m[1])] if m else []
+    if m is None:
+        return []
+    plain = []
+    for part in _parts(m[1]):
+        if any(sign in part for sign in "<>"):
+            continue
+        one = _FIELD.fullmatch(part)
+        if one is None:
+            return []  # where a name ends cannot be told
+        plain.append((one[1], one[2]))
+    return plain
+
+
+def _parts(text: str) -> list[str]:
+    """A list's parts: commas inside brackets do not end one."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
 
 
 def parted(node: Node, column: str) -> tuple[str, str]:

@@ -314,6 +314,7 @@ def _number(value: Any) -> Fraction | float:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
+    value.encode()  # half a character is a ValueError: no row has one, and no engine takes it
     return value
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from slackwater.semantics.feedback.value import Feedback
-from slackwater.semantics.patterns import Pattern
+from slackwater.semantics.patterns import Pattern, Test
 
 Kind = Literal["send", "renew", "retract"]
 
@@ -51,8 +51,21 @@ class Request:
             raise ValueError(f"it asks for {kind!r}, which is not known")
         lease = json["lease"]
         feedback = Feedback.from_json(json["feedback"])
+        _check(feedback)
         names = str(json["output"]), str(json["name"])
         return cls("send", *names, feedback, None if lease is None else int(lease))
+
+
+def _check(feedback: Feedback) -> None:
+    """That feedback which was read from a file is as `Feedback.of` makes it; a ``ValueError`` or ``TypeError`` if it is not."""
+    names = [c.name for c in feedback.columns]
+    tested = {name for r in feedback.records for name in r.columns}
+    if not tested or not all(isinstance(n, str) for n in names) or tested != set(names):
+        raise ValueError("its columns are not those that its records test")
+    for record in feedback.records:
+        for _, test in record.tests:
+            if test != Test.of(test.spans, test.null is True):
+                raise ValueError("the spans of a test are out of order")
 
 
 @dataclass(frozen=True)
