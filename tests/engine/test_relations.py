@@ -78,8 +78,8 @@ class Query:
         number = self.run.done
         self.run.step()
         table = self.run.published["out"].get(number)
-        rows = [] if table is None else table.select(["k", "name"]).to_pylist()
-        return sorted(((r["k"], r["name"]) for r in rows), key=str)
+        rows = [] if table is None else table.to_pylist()
+        return sorted(((r["k"], r.get("name")) for r in rows), key=str)
 
     def idle(self) -> Rows:
         """A trigger without input."""
@@ -347,6 +347,99 @@ def test_a_version_that_has_outgrown_its_memory_is_not_adopted(tmp_path: Path) -
     query.run.stop()
     with pytest.raises(AnalysisError, match="RELATION_TOO_LARGE"):
         query.start(memory=100)
+
+
+def test_a_column_that_a_start_reads_first_counts(tmp_path: Path) -> None:
+    """Also while the version is the one that the last start has measured, without that column."""
+    query = Query(tmp_path, [PAIRS[0], {**PAIRS[1], "how": "left_semi"}], memory=200)
+    path = query.write(dict.fromkeys(range(20), "b" * 50))
+    query.start()
+    query.batch(1)
+    assert query.record["bytes"] < 200
+    query.run.stop()
+    relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
+    outputs = {"out": [PAIRS[0], {**PAIRS[1], "how": "left_semi"}], "more": LEFT}
+    builder = QueryBuilder({"s": SOURCE}, outputs, {"d": relation})
+    made = [Output(n, builder.named(n)) for n in outputs]
+    query.run.plan = passed(build(made, ansi=True, zone="UTC"), Written())
+    query.run.published["more"] = {}
+    with pytest.raises(AnalysisError, match="RELATION_TOO_LARGE"):
+        query.start()
+    query.run.stop()
+    query.start(memory=2000)
+    query.batch(1)
+    assert 1000 < query.record["bytes"] < 2000
+    query.run.stop()
+    # Files that are gone are for the next look to say; one that lacks the column is said at once.
+    path.unlink()
+    query.write({1: "c"}, "other.parquet")
+    query.start(memory=2000)
+    query.batch(1)
+    (added,) = (t for n, t in query.run.published["more"].items() if n == 2)
+    assert added["name"].to_pylist() == ["c"]
+    query.run.stop()
+
+
+def looked(table: Path) -> list[str]:
+    seen = ParquetTable("d", str(table), FIELDS).look()
+    return [os.path.relpath(path, os.path.realpath(table)) for path, _, _ in seen]
+
+
+def test_files_that_spark_would_not_read_are_not_seen(query: Query) -> None:
+    """A folder without a value is passed over, and a file beside folders with values; so versions stay what they are."""
+    query.write({1: "a"})
+    (query.table / "old").mkdir()
+    query.write({1: "old"}, "b.parquet").rename(query.table / "old" / "b.parquet")
+    assert looked(query.table) == ["a.parquet"]
+    query.start()
+    assert query.batch(1) == [(1, "a")]
+    for folder in ("day=1", "day=2/sub"):
+        (query.table / folder).mkdir(parents=True)
+        query.write({1: folder}, "c.parquet").rename(query.table / folder / "c.parquet")
+    assert looked(query.table) == ["day=1/c.parquet", "day=2/sub/c.parquet"]
+    assert query.batch(1) == [(1, "day=1"), (1, "day=2/sub")]
+    query.batch(1)
+    assert query.record["changedSegments"] == 0
+
+
+def test_links_are_followed_and_those_that_lead_up_are_not(query: Query, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    path = query.write({1: "a"})
+    path.rename(tmp_path / "elsewhere" / "a.parquet")
+    (query.table / "day=1").symlink_to(tmp_path / "elsewhere")
+    (query.table / "day=2").mkdir()
+    (query.table / "day=2" / "up").symlink_to(query.table)
+    query.start()
+    assert looked(query.table) == ["day=1/a.parquet"]
+    assert query.batch(1) == [(1, "a")]
+
+
+def test_what_cannot_be_looked_at_is_a_problem(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a folder that cannot be listed would be missed in silence."""
+    query.write({1: "a"})
+    query.start()
+    query.batch(1)
+    query.write({2: "b"}, "b.parquet")
+    endless = query.table / "endless.parquet"
+    endless.symlink_to(endless)
+    assert query.batch(1, 2) == [(1, "a"), (2, None)]
+    assert "endless.parquet' cannot be used" in query.record["problem"]
+    endless.unlink()
+    (query.table / "day=1").mkdir()
+    scandir = os.scandir
+
+    def closed(path: Any) -> Any:
+        if str(path).endswith("day=1"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", closed)
+        assert query.batch(1, 2) == [(1, "a"), (2, None)]
+    assert "cannot be listed: Permission denied" in query.record["problem"]
+    assert query.batch(1, 2) == [(1, "a"), (2, "b")]
 
 
 # --- lists of versions -------------------------------------------------------------------------------

@@ -175,6 +175,14 @@ def test_what_is_no_relation_is_refused(spark: SparkSession, tmp_path: Path) -> 
     refused("PATH_NOT_FOUND", lambda: sw.relation(str(tmp_path / "no"), "id"), "does not exist")
     (tmp_path / "empty").mkdir()
     refused("EMPTY_RELATION", lambda: sw.relation(str(tmp_path / "empty"), "id"), "no file")
+    (tmp_path / "empty" / "half.parquet").write_bytes(b"PAR1")
+    refused(
+        "BAD_RELATION_FILE", lambda: sw.relation(str(tmp_path / "empty"), "id"), "FOOTER", "'_'"
+    )
+    (tmp_path / "times").mkdir()
+    nanos = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})
+    pq.write_table(nanos, tmp_path / "times" / "a.parquet")
+    refused("BAD_RELATION_FILE", lambda: sw.relation(str(tmp_path / "times"), "id"), "TIMESTAMP")
     refused("RELATION_KEY", lambda: sw.relation(path), "key=")
     refused("RELATION_KEY", lambda: sw.relation(path, ["id", "id"]), "twice")
     refused("COLUMN_NOT_FOUND", lambda: sw.relation(path, "nr"), "id")
@@ -243,6 +251,13 @@ def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
         other.select("id", F.col("name").alias("n")), [("device", "id")], how="left_semi"
     )
     refused("DUPLICATE_NAME", lambda: start(two), "name=")
+    for place in (Path(path), Path(path) / "day=1"):
+        writer = small.writeStream.option("checkpointLocation", str(tmp_path / "own"))
+        refused(
+            "SINK_IS_RELATION",
+            lambda w=writer, p=place: w.format("parquet").start(str(p)),
+            "own output",
+        )
     aimed = sw.stream(
         sw.replay(spark, [], "device int, ts bigint, v double"), time="ts", name="q",
         progress=sw.Quality(error=0.1),

@@ -33,11 +33,13 @@ class ParquetTable:
     zone: str = "UTC"
 
     def look(self) -> list[Seen]:
-        """The files that are there now, hidden and empty ones left out."""
+        """The files that are there now and hold rows: those in ``name=value`` folders, or if there are none, those of the
+        directory itself. As in Spark, links are followed, and hidden and empty files left out.
+        """
         root = os.path.realpath(self.path)
         seen = []
-        for folder, folders, files in os.walk(root):
-            folders[:] = [f for f in folders if not _hidden(f)]
+        for folder, folders, files in os.walk(root, onerror=self._listed, followlinks=True):
+            folders[:] = [f for f in folders if not _hidden(f) and not _leads_up(folder, f)]
             for name in files:
                 if _hidden(name):
                     continue
@@ -46,9 +48,18 @@ class ParquetTable:
                     status = os.stat(path)
                 except FileNotFoundError:
                     continue  # it went while we looked: the next look sees what came in its place
+                except OSError as error:
+                    raise self._unusable(path, f"it cannot be read: {error.strerror}") from error
                 if status.st_size:
                     seen.append((path, status.st_size, status.st_mtime_ns))
-        return sorted(seen)
+        below = [s for s in seen if "=" in os.path.dirname(s[0])[len(root) :]]
+        return sorted(below or [s for s in seen if os.path.dirname(s[0]) == root])
+
+    def _listed(self, error: OSError) -> None:
+        """A folder that is gone has no files; one that cannot be listed may have some."""
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            path = str(error.filename)
+            raise self._unusable(path, f"it cannot be listed: {error.strerror}") from error
 
     def described(
         self, files: Sequence[Seen], fields: Sequence[Field], known: Mapping[Seen, TableFile]
@@ -145,6 +156,15 @@ def _width(field: Field) -> int | None:
         return int(kind.bit_width) + 1
     except ValueError:
         return None
+
+
+def _leads_up(folder: str, name: str) -> bool:
+    """Whether a link leads to a folder that it lies in: what is there has been seen."""
+    path = os.path.join(folder, name)
+    if not os.path.islink(path):
+        return False
+    real, here = os.path.realpath(path), os.path.realpath(folder)
+    return here == real or here.startswith(real + os.sep)
 
 
 def _hidden(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MEMORY = "256m"
 _AS_PARQUET = 'write it as Parquet, df.write.parquet("tables/devices"), and give the directory'
+_SPARKS_WORDS = re.compile(r"\[[A-Z_.]+\].*")
 _NESTED = ("array<", "struct<", "map<", "variant")
 
 
@@ -82,7 +84,7 @@ def relation(
             hint="write the table before the query starts",
             path=path,
         )
-    schema = session.read.parquet(spark_path(path)).schema
+    schema = _schema(session, path, label)
     # A file may lack any column, so nothing is ever known not to be null.
     fields = tuple(replace(f, nullable=True) for f in fields_of(schema))
     why = rows_because(fields, {}, session.conf.get)
@@ -303,6 +305,24 @@ def _path(source: Any) -> str:
 
 def _data_files(path: str) -> list[str]:
     return [seen[0] for seen in ParquetTable("", path, ()).look()]
+
+
+def _schema(session: SparkSession, path: str, name: str) -> StructType:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        return session.read.parquet(spark_path(path)).schema
+    except (PySparkException, Py4JJavaError) as error:
+        why = _SPARKS_WORDS.search(str(error))
+        raise AnalysisError(
+            "BAD_RELATION_FILE",
+            f"relation '{name}': Spark cannot tell the columns of '{path}': {why[0] if why else error}",
+            hint="let all files below it be whole Parquet files of columns that Spark has types for; one that is still being "
+            "written, or that is none, needs a name that starts with '_' or '.'",
+            path=path,
+            relation=name,
+        ) from error
 
 
 def _active() -> SparkSession:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -48,6 +49,21 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
     if form == "whole":
         return {name: replace(use, memory=None) for name, use in uses.items()}
     return uses
+
+
+def check_beside(plan: Plan, output: str) -> None:
+    """Refuse an output that would be written into the directory of a relation, whose next version would have its rows."""
+    for form in forms_of(plan):
+        table, path = os.path.realpath(form.relation.path), os.path.realpath(output)
+        if path == table or path.startswith(table + os.sep):
+            raise AnalysisError(
+                "SINK_IS_RELATION",
+                f"the query would write to '{output}', which is in the directory of relation '{form.name}', so that it would "
+                "join its own output",
+                hint="give the output a directory of its own",
+                path=output,
+                relation=form.name,
+            )
 
 
 def newest_versions(options: Mapping[str, Any]) -> bool:

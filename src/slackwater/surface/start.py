@@ -52,7 +52,12 @@ from slackwater.surface.options import (
     whole,
 )
 from slackwater.surface.output_types import check_types
-from slackwater.surface.relation_uses import check_clock, newest_versions, relation_uses
+from slackwater.surface.relation_uses import (
+    check_beside,
+    check_clock,
+    newest_versions,
+    relation_uses,
+)
 from slackwater.surface.writer import StreamWriter, check_writers
 
 if TYPE_CHECKING:
@@ -146,7 +151,7 @@ def start(
             close = _nothing
     checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)
     sources = spark_sources(inputs)
-    _check_places(checkpoint, sinks, sources)
+    _check_places(checkpoint, sinks, sources, plan)
     _acquire(checkpoint)
     group = _Group(
         dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources,
@@ -352,7 +357,7 @@ class _Group:
         sinks = {n: w._sink(n) for n, w in writers.items()}
 
         def change(checkpoint: Checkpoint) -> Prepared:
-            _check_places(checkpoint, sinks, self.sources)
+            _check_places(checkpoint, sinks, self.sources, plan)
             prepared = self.prepared(plan, inputs, sinks, checkpoint)
             self.writers = writers
             return prepared
@@ -376,7 +381,7 @@ def _acquire(checkpoint: Checkpoint) -> None:
 
 
 def _check_places(
-    checkpoint: Checkpoint, sinks: Mapping[str, Sink], sources: Sequence[SparkSource]
+    checkpoint: Checkpoint, sinks: Mapping[str, Sink], sources: Sequence[SparkSource], plan: Plan
 ) -> None:
     """A reader of a sink's directory takes every file below it for data, unless a name starts with _ or a dot.
 
@@ -394,6 +399,7 @@ def _check_places(
                 hint="give the output a directory of its own",
                 path=path,
             )
+        check_beside(plan, str(path))
         if (path / "_spark_metadata").exists():
             raise AnalysisError(
                 "SPARK_METADATA_IN_SINK",

@@ -97,7 +97,7 @@ class Relations:
             if name not in known:
                 self._described(name, use, use.table.look(), None)
                 continue
-            size = self._size(name, self._version(name, known[name].version))
+            size = self._size(name, self._counted(name, use, known[name].version))
             if use.memory is not None and size > use.memory:
                 raise outgrown(name, size, use.memory)
 
@@ -249,6 +249,22 @@ class Relations:
         for old in [k for k in list(self._versions) if k[0] == name][:-2]:
             self._versions.pop(old)
         return known
+
+    def _counted(self, name: str, use: RelationUse, id: str) -> Version:
+        """A version of an earlier start with the sizes of all columns that this one reads."""
+        version, fields = self._version(name, id), fields_read(self._forms, name)
+        wanted = {f.name for f in fields}
+        if all(wanted <= set(f.decoded) for f in version.files):
+            return version
+        known = {f.identity: f for f in version.files}
+        try:
+            files = use.table.described(list(known), fields, known)
+        except SlackwaterError:
+            if self._broken(name, id) is None:
+                raise
+            return version  # what became of its files is for the next look to say, or for a batch that reads them
+        self._versions[name, id] = counted = Version(name, tuple(files))
+        return counted
 
     def _broken(self, name: str, id: str) -> tuple[TableFile, str] | None:
         """The first file of a version that is not as it was, and what has become of it."""
