@@ -72,6 +72,7 @@ def _plain_rows(dice: random.Random) -> str:
         "SELECT One.K, oNE.v + 1 AS `a.b``c`, TS AS `select` FROM ONE AS One",
         "SELECT q.`x y` AS z, q.ts FROM (SELECT v AS `x y`, ts FROM three) q WHERE q.`x y` IS NOT NULL",
         "SELECT * EXCEPT (d, xs), v AS w FROM three",
+        "SELECT all.k, all.v, distinct.w FROM one AS all JOIN (SELECT ts AS w FROM three) distinct ON all.ts = distinct.w",
         "SELECT st.*, ts FROM (SELECT named_struct('x', v, 'y', k) AS st, ts FROM one) /* ; */ -- ;",
     ])  # fmt: skip
 

@@ -196,6 +196,10 @@ def test_a_raw_input_is_taken_apart_before_its_time_is_named(spark: Any, tmp_pat
         (PACKETS.replace("len INT", "WATERMARK FOR ts AS ts, len INT"), "SYNTAX", "in front of a column"),
         (PACKETS.replace("ts TIMESTAMP)", "ts TIMESTAMP, WATERMARK FOR ts AS len - INTERVAL '2' SECOND)"), "SYNTAX", "another column"),
         (TALKERS, "NO_TABLE", "packets"),
+        ("CREATE STREAM r USING nosuchformat TIME ts; SELECT * FROM r", "BAD_SOURCE", "nosuchformat"),
+        ("CREATE RELATION r USING parquet OPTIONS (path 'x')", "NOT_THERE_YET", "relations are made in Python"),
+        (PACKETS + "IGNORE FROM packets WHERE len > 1", "NOT_ON_STREAMS", "IGNORE"),
+        (PACKETS + "SELECT * FROM UNMATCHED(packets)", "NOT_THERE_YET", "UNMATCHED"),
     ],
 )  # fmt: skip
 def test_a_script_is_refused_at_its_place(
@@ -276,3 +280,15 @@ def test_a_restart_compares_trees_and_not_texts(spark: Any, work: Path):
         assert raised.value.condition == "QUERY_CHANGED"
         assert marked(wrong, raised.value) == clause, str(raised.value)
     assert table(work / "talkers") == sorted(expected)
+
+
+def test_a_relation_is_joined_in_python(spark: Any, work: Path):
+    spark.createDataFrame([("a", 1)], "k string, x int").write.parquet(str(work / "names"))
+    relation = sw.relation(str(work / "names"), "k", spark=spark)
+    with pytest.raises(sw.AnalysisError, match="join it in Python"):
+        sw.sql("SELECT * FROM r", streams={"r": relation})
+    stream = sw.stream(sw.replay(spark, [], "k string, ts timestamp"), time="ts", name="s")
+    joined = sw.sql(
+        "SELECT k, x, ts FROM j WHERE x > 0", streams={"j": stream.join(relation, on="k")}
+    )
+    assert joined.columns == ["k", "x", "ts"]

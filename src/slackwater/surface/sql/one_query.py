@@ -47,6 +47,7 @@ def sql(
     ...     streams={"packets": packets},
     ... )  # doctest: +SKIP
     """
+    from slackwater.surface.relation import Relation
     from slackwater.surface.stream import Stream
 
     if not isinstance(text, str):
@@ -57,6 +58,12 @@ def sql(
         )
     known = {}
     for name, stream in (streams or {}).items():
+        if isinstance(stream, Relation):
+            raise AnalysisError(
+                "NOT_A_STREAM",
+                f"streams[{name!r}] is a relation, and SQL reads streams",
+                hint=f"join it in Python, and give the result: streams={{{name!r}: stream.join(relation, on=...)}}",
+            )
         if not isinstance(stream, Stream):
             raise AnalysisError(
                 "NOT_A_STREAM",

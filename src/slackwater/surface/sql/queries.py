@@ -160,6 +160,8 @@ class QueryReader:
 
     def _distinct(self, cursor: Cursor) -> Distinct | None:
         first = cursor.peek()
+        if cursor.peek(1).is_sign("."):
+            return None  # a table of that name
         if cursor.take("ALL") or not cursor.take("DISTINCT"):
             return None
         on: tuple[Word, ...] = ()

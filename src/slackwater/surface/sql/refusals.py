@@ -26,7 +26,8 @@ CLAUSES = {
     "NATURAL": "write JOIN ... USING (columns), or ON with a comparison of the two times",
     "ASOF": "write JOIN ... ON with a comparison of the two times",
     "MATCH_RECOGNIZE": "there are no patterns over several rows; a self join finds pairs",
-    "FOR": "a stream has no versions; a join with a comparison of times finds the rows that are near",
+    "FOR": "a stream has no versions; a join with a comparison of times finds the rows that are near, a table with versions is "
+    "joined in Python by stream.join(sw.relation(...), on=...)",
     "ROLLUP": "write one query for each level, and UNION ALL between them, or several tables",
     "CUBE": "write one query for each set of keys, and UNION ALL between them, or several tables",
     "GROUPING": "write one query for each set of keys, and UNION ALL between them, or several tables",

@@ -28,6 +28,8 @@ from slackwater.surface.sql.watermarks import watermarks
 
 _HEADS = ("CREATE", "SET", "EXPLAIN", "SELECT", "WITH")
 _REFUSED = {
+    "IGNORE": "feedback goes to a query that runs: slackwater feedback CHECKPOINT --ignore 'v > 1', or query.feedback(...) in Python",
+    "FEEDBACK": "feedback goes to a query that runs: slackwater feedback CHECKPOINT --ignore 'v > 1', or query.feedback(...) in Python",
     "INSERT": "write CREATE STREAMING TABLE t ... AS SELECT ...",
     "UPDATE": "a stream's rows do not change",
     "DELETE": "a stream's rows do not change",
@@ -123,6 +125,11 @@ class StatementReader:
             raise cursor.text.error(
                 cursor.peek().span, "NOT_ON_STREAMS", "CREATE TABLE makes a table of rows that are there",
                 hint="write CREATE STREAM for what is read, CREATE STREAMING TABLE ... AS for what is written",
+            )  # fmt: skip
+        if not temporary and cursor.peek().is_word("RELATION"):
+            raise cursor.text.error(
+                cursor.peek().span, "NOT_THERE_YET", "relations are made in Python so far",
+                hint='join there, stream.join(sw.relation("tables/devices"), on="k"), and give sw.sql the result in streams=',
             )  # fmt: skip
         raise cursor.expected(
             "STREAM, STREAMING TABLE or TEMPORARY VIEW", known=("STREAM", "STREAMING", "TEMPORARY", "VIEW"), back=0

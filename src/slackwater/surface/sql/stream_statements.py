@@ -219,6 +219,7 @@ class _Pointing:
         self._silence.__enter__()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         self._silence.__exit__(None, None, None)
@@ -243,6 +244,15 @@ class _Pointing:
                 "BAD_SOURCE",
                 f"Spark cannot read this: {first}",
                 hint="see the options of the format",
+            ) from None
+        if isinstance(error, Py4JJavaError):
+            # What PySpark has no class for, such as a format that nobody registered.
+            first = str(error.java_exception.getMessage()).strip().splitlines()[0]
+            raise text.error(
+                self._span,
+                "BAD_SOURCE",
+                f"Spark cannot read this: {first}",
+                hint="check the format's name, and that its package is in the session (spark.jars.packages)",
             ) from None
         if isinstance(error, AnalysisError) and error.place is None:
             raise error.at(text.place(self._span)) from None

@@ -45,6 +45,7 @@ OVER = ("ARRIVAL", "RANK")
 FUNCTIONS = tuple(_ARGUMENTS)
 ABSENT = {
     "CUMULATE": "write one TUMBLE for each size, or LANDMARK(TABLE t, DESCRIPTOR(ts), slide, origin) for all since an origin",
+    "UNMATCHED": 'it is in Python: the .unmatched of stream.join(sw.relation(...), on="k"), which sw.sql takes in streams=',
 }  # fmt: skip
 
 
