@@ -244,5 +244,6 @@ def _several(within: Any, conditions: Sequence[Any]) -> AnalysisError:
     return AnalysisError(
         "BAD_JOIN",
         "nothing says how far apart in time partners may be: there is no within=",
-        hint='give one duration per stream, such as within=["5 seconds", "5 seconds", "1 second"], or sw.window(...)',
+        hint='give one duration per stream, such as within=["5 seconds", "5 seconds", "1 second"], or sw.window(...); '
+        "or have all streams punctuated on the keys, progress=sw.Punctuated(...) with patterns",
     )
