@@ -303,7 +303,7 @@ def test_what_cannot_be_a_band_is_refused(
 @pytest.mark.parametrize(
     ("call", "condition", "names"),
     [
-        (lambda a, b: sw.joinAll([a, b, a.alias("c")], "k"), "BAD_JOIN", ["within=", "5 seconds"]),
+        (lambda a, b: sw.joinAll([a, b, a.alias("c")], "k"), "BAD_JOIN", ["within=", "5 seconds", "sw.Punctuated"]),
         (lambda a, b: sw.joinAll([a, b, a.alias("c")], a.k == b.k, ["1 s"] * 3), "BAD_JOIN", ["two streams", "where="]),
         (lambda a, b: a.join(b, a.k == a.alias("x").k, sw.band()), "FOREIGN_COLUMN", ["'k' of stream 'x'"]),
         (lambda a, b: a.join(b, (a.k == b.k) & (a.v < b.w), sw.band(), where="v > 1"), "BAD_JOIN", ["where="]),

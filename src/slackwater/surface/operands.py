@@ -44,3 +44,8 @@ def check_streams(items: Sequence[Any], what: str) -> None:
                 'time="ts")'
             )
         raise AnalysisError("NOT_A_STREAM", f"{what} got {shown}", hint=hint)
+
+
+def bad_join(what: str, value: object, hint: str) -> AnalysisError:
+    """The error of a join that cannot have this argument."""
+    return AnalysisError("BAD_JOIN", f"{what}: {value!r} is not possible here", hint=hint)

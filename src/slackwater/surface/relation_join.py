@@ -14,8 +14,10 @@ from slackwater.model.schema import Expr, Named, column
 from slackwater.model.spark_sql import quoted
 from slackwater.model.time import parse_duration, parse_span
 from slackwater.surface.equalities import cast_as_compared, compared_type
-from slackwater.surface.join import JoinColumns, bad_join, with_computed
+from slackwater.surface.join_columns import JoinColumns
 from slackwater.surface.join_conditions import ConditionReader
+from slackwater.surface.join_keys import with_computed
+from slackwater.surface.operands import bad_join
 from slackwater.surface.relation import Relation
 from slackwater.surface.stream import Stream
 from slackwater.surface.stream_columns import Origin

@@ -383,7 +383,8 @@ class Stream:
             With a relation (`sw.relation`): how long a row without a partner waits for a version that has one, by the
             stream's first time. Of the other parameters ``on``, ``how``, ``where`` and ``emit`` go with a relation.
         """
-        from slackwater.surface.join import bad_join, join_streams
+        from slackwater.surface.join import join_streams
+        from slackwater.surface.operands import bad_join
         from slackwater.surface.relation import Relation
 
         if isinstance(other, Relation):

@@ -119,6 +119,19 @@ def test_a_time_that_is_a_key_is_closed_only_where_both_sides_have_closed_it(onc
             assert closed == (at == 5 < right), (right, at, said)
 
 
+@pytest.mark.spec("FC-F25")
+def test_a_bound_and_a_pattern_close_together_what_neither_closes_alone() -> None:
+    """The left row at 5 meets right ones from 2 to 8: those below 5 are closed by the bound, the rest by the pattern."""
+    made, _ = machine(Band(3, 3), "left")
+    made.step({"s": [row(1, 5), row(2, 5)]}, None, frozenset())
+    tests = {"k": {"op": "=", "value": "1"}, "ts": {"op": "in", "value": "[5, 6, 7, 8, null]"}}
+    pattern = {"k": None, "g": None, "ts": None, "p": tests, "b": None}
+    assert len(made.step({"r": [pattern]}, None, frozenset()).outputs["out"]) == 0
+    bound = {**pattern, "p": {"ts": {"op": "<", "value": "5"}}}
+    found = made.step({"r": [bound]}, None, frozenset()).outputs["out"]
+    assert [r["k0"] for r in found] == [1]
+
+
 def test_a_join_with_itself_needs_both_of_its_sides_closed() -> None:
     s = punctuated("s", "[[k:#]]")
     plan: Join = joined(s, s, within=Anytime())

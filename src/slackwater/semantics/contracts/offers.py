@@ -1,6 +1,6 @@
 """What an edge of a plan offers: the scheme of the punctuation that arrives there, as far as the engine passes it on.
 
-The engine passes on two things: bounds on times, and patterns. They go different ways (a join passes bounds on and no
+The engine passes on two things: bounds on times, and patterns. They go different ways (a sort passes its bound on and no
 patterns), so they are kept apart here. A scheme shows both: a bound is a template with one ``+``.
 """
 
