@@ -163,12 +163,36 @@ def records_of(rng: random.Random, columns: Columns) -> list[Feedback]:
                     continue
                 shown = moved(test, -1) if column.ends else test
                 made.append(Feedback((Pattern.of({column.name: shown}),), (column,)))
+    made += [_listed(rng, columns, values, names) for names in LISTS]
     odd = columns.column(["s"])
     made += [
         Feedback((Pattern.of({"s": order.up_to(text, "string")}),), (odd,))
         for text in ("a'b", "a\\b", "a\x00", "\u00e9", "")
     ]
     return made
+
+
+LISTS: list[tuple[str, ...]] = [
+    ("i",), ("day",), ("local",), ("w.end",), ("i", "n"), ("n", "ok", "day"), ("it's", "w.end"), ("i", "s"), ("i", "p"),
+]  # fmt: skip
+
+
+def _listed(
+    rng: random.Random, columns: Columns, values: dict[str, list[Any]], names: tuple[str, ...]
+) -> Feedback:
+    """Many records of one shape: a value for each of some columns, and the same test on another."""
+    tested = [columns.column(n.split(".") if "." in n else [n]) for n in names]
+    other = columns.column(["d"])
+    records = []
+    for _ in range(9):
+        tests = {"d": Test(order.from_(0.0, "double").spans, True)}
+        for name, column in zip(names, tested, strict=True):
+            test = order.equal(rng.choice(values[name]), column.type, "UTC")
+            tests[column.name] = moved(test, -1) if column.ends else test
+        records.append(Pattern.of(tests))
+    points = Test.among([t.spans[0][0] for r in records if (t := r.test(tested[0].name))])
+    records.append(Pattern.of({tested[0].name: points, "d": Test((), True)}))
+    return Feedback(tuple(dict.fromkeys(records)), (*tested, other))
 
 
 def test_records_mean_the_same_in_both_engines(spark: Any) -> None:

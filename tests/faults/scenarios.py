@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 BATCHES = 8
 DDL = {"id": "bigint", "k": "string", "ts": "timestamp", "v": "bigint"}
+VIEWED = "map"
 BASE = 1_767_225_600  # 2026-01-01 in seconds
 
 
@@ -46,7 +47,8 @@ class Scenario:
     """A query over files; ``splits`` are the streams that are read as splits, ``format`` is the sinks'.
 
     ``over`` names the streams that are another one's rows again, under a policy of their own. State is merged from more
-    than ``runs`` files on: a short band leaves few.
+    than ``runs`` files on: a short band leaves few. ``views`` say from which batch on which keys are looked at in ``VIEWED``: all
+    other results of that output are given up.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Scenario:
     format: str = "parquet"
     over: Mapping[str, str] = field(default_factory=dict)
     runs: int = 2
+    views: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def transcript(self) -> Transcript:
@@ -101,7 +104,7 @@ class Scenario:
             stream.writeStream.queryName(n)
             .format(self.format)
             .option("path", str(state / "sink" / n))
-            .clock(self._clock())
+            .clock(self._clock(state))
             for n, stream in self.streams(spark, inputs, change).items()
         ]
         return sw.start(
@@ -148,7 +151,7 @@ class Scenario:
             return ParquetSink(name, fields, str(state / "sink" / name))
 
         run_locally(
-            self.streams(spark, inputs), state, clock=self._clock(), sink=sink, host=_Logged(),
+            self.streams(spark, inputs), state, clock=self._clock(state), sink=sink, host=_Logged(),
             options={"partitionGroups": groups, "compactRuns": self.runs, **(options or {})},
         )  # fmt: skip
 
@@ -171,9 +174,9 @@ class Scenario:
             order=list(source.order) or None,
         )
 
-    def _clock(self) -> ManualClock:
+    def _clock(self, state: Path) -> ManualClock:
         batches = self.transcript.batches
-        clock = ManualClock(batches[0].now)
+        clock = _Viewer(batches[0].now, self.views, state / "checkpoint")
         clock.script({i: s.now for i, s in enumerate(batches) if s.now is not None})
         return clock
 
@@ -198,9 +201,33 @@ class Scenario:
         """
         shown = self.found(state)
         expected = self.expected if batches is None else _totals(batches)
-        lost = sum(sum((w - shown[n]).values()) for n, w in expected.items())
+        lost = sum((w - shown[n])[r] for n, w in expected.items() for r in w if self._wanted(n, r))
         twice = sum(sum((shown[n] - w).values()) for n, w in expected.items())
         return lost, twice
+
+    def _wanted(self, output: str, row: Any) -> bool:
+        """Whether no view gave a row up."""
+        if output != VIEWED or not self.views:
+            return True
+        key = row[self.transcript.outputs[output].columns.index("k")]
+        return all(key in keys for keys in self.views.values())
+
+
+class _Viewer(ManualClock):
+    """A clock whose reader looks at other keys now and then. It is read before a batch takes in what was asked."""
+
+    def __init__(self, micros: int | None, views: Mapping[int, str], checkpoint: Path):
+        super().__init__(micros)
+        self._views = dict(views)
+        self._checkpoint = str(checkpoint)
+
+    def now(self, batch: int) -> int | None:
+        if batch in self._views:
+            listed = ", ".join(f"'{k}'" for k in self._views.pop(batch))
+            sw.attach(self._checkpoint).feedback(
+                sw.only(f"k IN ({listed})"), output=VIEWED, name="view", lease="forever"
+            )
+        return super().now(batch)
 
 
 def _totals(transcript: Transcript) -> dict[str, Counter[Any]]:
@@ -447,6 +474,20 @@ def scenarios() -> dict[str, Scenario]:
              "script": _script(orders(16))},
             frozenset({"orders"}),
             runs=1,
+        ),
+        Scenario(
+            "moving viewport",
+            {"name": "moving viewport", "streams": {"s": _delay(), "r": _delay()},
+             "query": {
+                 VIEWED: [{"union": ["s", "r"]}, {"window": {"range": "20 seconds", "slide": "5 seconds"}, "by": ["k"],
+                          "agg": {"n": "count(*)", "t": "sum(v)"}}],
+                 "all": [{"from": "s"}, _window("10 seconds", n="count(*)")],
+                 "late": [{"late": "s"}],
+             },
+             "script": _script({"s": rows(17), "r": rows(18)})},
+            frozenset({"s"}),
+            runs=1,
+            views={1: "abcd", 2: "bcd", 4: "bcde", 6: "cdf"},
         ),
     ]  # fmt: skip
     return {s.name: s for s in made}

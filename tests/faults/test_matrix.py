@@ -13,7 +13,7 @@ import pytest
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.failpoints import POINTS
+from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.testing.transcripts.script import oracle
 from tests.faults.killing import (
     HITS,
@@ -26,7 +26,7 @@ from tests.faults.killing import (
     kill_each,
     visible,
 )
-from tests.faults.scenarios import BATCHES, Scenario, scenarios
+from tests.faults.scenarios import BATCHES, VIEWED, Scenario, scenarios
 from tests.faults.table import LOST_COMMIT, RANDOM, Table
 from tests.faults.taken import batches, taken
 from tests.faults.test_damage import failing
@@ -42,7 +42,8 @@ LONGEST = 8.0  # seconds; a scenario takes about this from the session's start t
 
 # An operator that gives out few files, or keeps few runs, reaches a point less often.
 FEWER = {"task.run.before": 2, "task.run.after": 2, "task.output.before": 1, "task.output.after": 1,
-         "publish.rename": 2, "compact.before": 1, "gc.before": 1, "gc.after": 1}  # fmt: skip
+         "publish.rename": 2, "compact.before": 1, "gc.before": 1, "gc.after": 1,
+         **dict.fromkeys(FEEDBACK_POINTS, 2)}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def killed(
     with ThreadPoolExecutor(2) as pool:
         ended: dict[str, Callable[[str], Ended]] = {}
         for name in dict.fromkeys(n for n, _ in chosen):
-            points = {p: FEWER.get(p, HITS[p]) for n, p in chosen if n == name}
+            points = {p: FEWER.get(p) or HITS[p] for n, p in chosen if n == name}
             ended[name] = kill_each(pool, scenarios()[name], inputs(name), root / name, points)
         yield lambda n, p: (inputs(n), root / n / p, ended[n](p))
         pool.shutdown(cancel_futures=True)
@@ -106,6 +107,20 @@ def test_every_step_in_every_scenario(
     finish(scenario, spark, source, state, groups=3)
     reached = int(ended.code == -signal.SIGKILL)
     check(scenario, table, state, point, reached, ended.text)
+
+
+@pytest.mark.parametrize("point", list(FEEDBACK_POINTS))
+@pytest.mark.parametrize("name", [n for n, s in scenarios().items() if s.views])
+def test_killed_while_a_view_moves(
+    name: str, point: str, killed: Callable[[str, str], Killed], spark: SparkSession
+) -> None:
+    scenario = scenarios()[name]
+    source, state, ended = killed(name, point)
+    assert ended.code == -signal.SIGKILL and not has_ended(state)
+    finish(scenario, spark, source, state, groups=3)
+    assert scenario.compare(state) == (0, 0)
+    map_ = scenario.found(state)[VIEWED]
+    assert sum(map_.values()) < sum(scenario.expected[VIEWED].values()), "nothing was given up"
 
 
 @pytest.mark.line("{name}", RANDOM)

@@ -8,11 +8,15 @@ import pytest
 from slackwater.errors import AnalysisError
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.translate.feedback import condition_of
+from slackwater.kernels.translate.records import matching
+from slackwater.model.node import Source
+from slackwater.model.policy import Ordered
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.condition import ignore, only
 from slackwater.semantics.feedback.text import parsed
+from slackwater.semantics.patterns import Pattern, Test
 
 COLUMNS = Columns(
     (
@@ -153,3 +157,16 @@ def test_such_constants_are_not_taken_by_their_numbers_alone(sql: str) -> None:
     """A day and a tick are whole numbers, of different things."""
     with pytest.raises(AnalysisError, match="no test of a single column"):
         condition_of(sql, TYPED, analysed=False)
+
+
+def test_many_records_of_one_shape_are_one_list_that_tells_them_apart() -> None:
+    """1 and 11 is not 11 and 1, null is no value, and as many records as may be sent by many are a short text."""
+    fields = (Field("a", "bigint"), Field("b", "bigint"))
+    node = Source(fields, (TimeColumn("a", "long", None),), "s", policies=(Ordered(),))
+    pairs = [(1, 11), (-1, 1), (12, 3), (0, 0), *((1000 + i, i) for i in range(996))]
+    made = matching(node, tuple(Pattern.of({"a": Test.among([a]), "b": Test.among([b])}) for a, b in pairs))  # fmt: skip
+    assert made.sql.count(" AND ") < 5 and str(made.duck).count(" AND ") < 5
+    given = [*pairs[:4], (11, 1), (1, 1), (1, 23), (1, None), (None, 11), (1, -1), (1001, 2)]
+    rows = pa.table({"a": [a for a, _ in given], "b": [b for _, b in given]})
+    found = sql_to_arrow(connect(), f"SELECT {made.duck} AS m FROM rows", {"rows": rows})
+    assert found["m"].to_pylist() == [True] * 4 + [False] * (len(given) - 4)

@@ -281,7 +281,12 @@ def shades_after(
     result = []
     for node, old, new, left in zip(nodes, before.places, after.places, shades, strict=True):
         bounds = at.bounds(node)
-        ended = [d for d in old.dark if not any(d.record.within(n.record) for n in new.dark)]
+        same = {n.record for n in new.dark}
+        ended = [
+            d
+            for d in old.dark
+            if d.record not in same and not any(d.record.within(n.record) for n in new.dark)
+        ]
         more = [s for d in ended if (s := shade(node, d, at)) is not None]
         kept = [s for s in left if not is_past(s.record, bounds)]
         result.append(_widest([*kept, *more]))

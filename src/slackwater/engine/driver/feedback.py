@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
-from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
+from slackwater.engine.plan.guards import NO_GUARDS, Guards, Same, Wanted, guards
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.recall import recall_joins
 from slackwater.engine.progress.step import patterns_of, reached
@@ -212,8 +212,15 @@ def _layout(plan: Plan, ignored: Mapping[str, Patterns]) -> Layout:
     if recall_joins(plan):
         # What a join is measured by decides how long streams are waited for: it must see all rows.
         ignored = {}
-    outputs = [(o.node, ignored.get(o.name, ())) for o in plan.outputs]
-    return laid_out(plan.nodes, outputs, can_test)
+    return _laid_out(Same(plan), tuple((o, Same(records)) for o, records in ignored.items()))
+
+
+@lru_cache(maxsize=8)
+def _laid_out(plan: Same[Plan], ignored: tuple[tuple[str, Same[Patterns]], ...]) -> Layout:
+    """The layout of what stands, which from batch to batch is mostly the same, and the very same object."""
+    known = {name: records.it for name, records in ignored}
+    outputs = [(o.node, known.get(o.name, ())) for o in plan.it.outputs]
+    return laid_out(plan.it.nodes, outputs, can_test)
 
 
 def signed(

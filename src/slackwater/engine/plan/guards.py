@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Generic, TypeVar
 
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.stations import Station, members, shown_at, stations
@@ -19,7 +21,25 @@ from slackwater.model.node import Join, Late, Node, Source
 from slackwater.model.schema import Expr
 from slackwater.semantics.feedback_rules import Layout, Shade, agreed
 from slackwater.semantics.join import outer_inputs
-from slackwater.semantics.patterns import Patterns
+from slackwater.semantics.patterns import Pattern, Patterns
+
+T = TypeVar("T")
+
+
+class Same(Generic[T]):
+    """A value as a key of what is remembered about it: only the very same object is equal. It is kept, so its id is its own."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: T):
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
 
 Placed = tuple[int, GuardStep]
 """How many of a path's steps are done in front of a guard, and the guard."""
@@ -146,7 +166,7 @@ def _steps(plan: Plan, path: Path, mine: _BySteps) -> list[_Made]:
         there = shown_at(plan, path, at)
         usable = tuple(r for r in records if all(c in there for c in sql.columns_of(node, (r,))))
         if usable:
-            match = sql.matching(node, usable)
+            match = _matching(Same(node), usable)
             name = plan.name_of(node)
             made.append((at, GuardStep(sql.negated(match), match, name, name), len(usable)))
     return made
@@ -159,21 +179,37 @@ def _hard(plan: Plan, path: Path, first: Station, wanted: Wanted) -> list[_Made]
     dark = [*wanted.layout.places[index].dark, *wanted.shades[index]]
     if not dark:
         return []
-    whole = [_hidden(node, shade) for shade in dict.fromkeys(dark)]
-    match = Expr(
-        "(" + " OR ".join(e.sql for e in whole) + ")",
-        "boolean",
-        "(" + " OR ".join(str(e.duck) for e in whole) + ")",
-    )
+    match = _hidden(Same(node), tuple(dict.fromkeys(dark)))
     name = plan.name_of(node)
-    return [(first.steps, GuardStep(sql.negated(match), match, name, name, False), len(whole))]
+    return [(first.steps, GuardStep(sql.negated(match), match, name, name, False), len(dark))]
 
 
-def _hidden(node: Node, shade: Shade) -> Expr:
+@lru_cache(maxsize=64)
+def _matching(node: Same[Node], records: Patterns) -> Expr:
+    """The condition of records, written once: they are mostly those of the batch before."""
+    return sql.matching(node.it, records)
+
+
+@lru_cache(maxsize=64)
+def _hidden(node: Same[Node], dark: tuple[Shade, ...]) -> Expr:
+    """The condition of results that an operator keeps back."""
+    alone = [
+        (a, tuple(_tested(node.it, s.record) for s in dark if s.alone == a)) for a in (False, True)
+    ]
+    parts = [_hiding(node.it, records, a) for a, records in alone if records]
+    return parts[0] if len(parts) == 1 else sql.either(parts)
+
+
+def _tested(node: Node, record: Pattern) -> Pattern:
     # A row that lacks a time is hidden whatever that is: up to which time goes by the operator's bound then.
-    tests = tuple((c, t) for c, t in shade.record.tests if sql.tested_columns(node, c) is not None)
-    match = sql.matching(node, (replace(shade.record, tests=tests),))
-    if not shade.alone or not isinstance(node, Join):
+    return Pattern(
+        tuple((c, t) for c, t in record.tests if sql.tested_columns(node, c) is not None)
+    )
+
+
+def _hiding(node: Node, records: Patterns, alone: bool) -> Expr:
+    match = sql.matching(node, records)
+    if not alone or not isinstance(node, Join):
         return match
     others = [n for i, n in enumerate(node.time_names) if outer_inputs(node.how) != (i,)]
     if is_existence(node.how) or not others or any(node.field(n) is None for n in others):
@@ -187,6 +223,6 @@ def _ignored(plan: Plan, path: Path, wanted: Wanted) -> list[_Made]:
     if not records:
         return []
     node = next(o.node for o in plan.outputs if o.name == name)
-    match = sql.matching(node, records)
+    match = _matching(Same(node), records)
     guard = GuardStep(sql.negated(match), match, plan.name_of(node), path.consumer, False)
     return [(len(path.steps), guard, len(records))]

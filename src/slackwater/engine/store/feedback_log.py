@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
@@ -24,6 +24,8 @@ from slackwater.errors import SlackwaterError
 from slackwater.semantics.feedback.standing import Request, Standing
 from slackwater.semantics.feedback_rules import Shade
 from slackwater.semantics.patterns import Pattern, Patterns
+
+T = TypeVar("T")
 
 FORMAT = 1
 KIND = "feedback"
@@ -116,14 +118,34 @@ class FeedbackIntent:
         )
 
 
+class _Read(Generic[T]):
+    """Reads documents, and remembers the last few: in a batch several ask for the same one, of up to thousands of records."""
+
+    def __init__(self, read: Callable[[Mapping[str, Any]], T]):
+        self._read = read
+        self._last: tuple[tuple[Mapping[str, Any], T], ...] = ()
+
+    def __call__(self, document: Mapping[str, Any]) -> T:
+        for known, made in self._last:
+            if known is document:
+                return made
+        made = self._read(document)
+        self._last = (*self._last[-3:], (document, made))
+        return made
+
+
+_states = _Read(FeedbackState.from_json)
+_intents = _Read(FeedbackIntent.from_json)
+
+
 def state_of(manifest: Manifest | None) -> FeedbackState:
     """What a manifest keeps of feedback."""
-    return FeedbackState() if manifest is None else FeedbackState.from_json(manifest.feedback)
+    return FeedbackState() if manifest is None else _states(manifest.feedback)
 
 
 def intent_of(intent: Intent) -> FeedbackIntent:
     """What an intent took in."""
-    return FeedbackIntent.from_json(intent.feedback)
+    return _intents(intent.feedback)
 
 
 # ---- sending ----

@@ -243,9 +243,9 @@ def _as_written(node: exp.Expression, column: Column) -> Any:
             return float(text)
         return Decimal(text) if "." in text else None
     if isinstance(inner, exp.Cast) and column.type in order.TIMES:
-        text = strip(inner.this)
-        plain = isinstance(text, exp.Literal) and text.is_string
-        return text.this if plain and _type(inner) == column.type else None
+        what = strip(inner.this)
+        plain = isinstance(what, exp.Literal) and what.is_string
+        return what.this if plain and _type(inner) == column.type else None
     return None
 
 

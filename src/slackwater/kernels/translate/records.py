@@ -69,9 +69,13 @@ def columns_of(node: Node, records: Patterns) -> frozenset[str]:
 
 def matching(node: Node, records: Patterns) -> Expr:
     """The condition that is true for rows of an operator that match one of the records, which it can test."""
-    texts = [
-        " OR ".join(_record(node, r, duck) for r in records) or "FALSE" for duck in (False, True)
-    ]
+    groups: dict[_Shape, list[Pattern]] = {}
+    for record in records:
+        groups.setdefault(_shape(node, record), []).append(record)
+    texts = []
+    for duck in (False, True):
+        parts = [p for shape, alike in groups.items() for p in _alike(node, shape, alike, duck)]
+        texts.append(" OR ".join(parts) or "FALSE")
     return Expr(f"({texts[0]})", "boolean", f"({texts[1]})")
 
 
@@ -96,6 +100,12 @@ def both(one: Expr, other: Expr) -> Expr:
     return Expr(f"({one.sql} AND {other.sql})", "boolean", f"({one.duck} AND {other.duck})")
 
 
+def either(parts: Sequence[Expr]) -> Expr:
+    """OR."""
+    texts = [" OR ".join(str(p.duck) if duck else p.sql for p in parts) for duck in (False, True)]
+    return Expr(f"({texts[0]})", "boolean", f"({texts[1]})")
+
+
 def null_time(names: Sequence[str]) -> Expr:
     """The condition that one of some columns is null."""
     texts = [" OR ".join(f"{q(n)} IS NULL" for n in names) for q in (quoted, quote)]
@@ -105,24 +115,79 @@ def null_time(names: Sequence[str]) -> Expr:
 # --- values ---------------------------------------------------------------------------------------------
 
 
+_Tests = tuple[tuple[str, Test], ...]
+_Shape = tuple[tuple[str, ...], _Tests]
+"""The columns of which a record takes one whole number each, and its other tests."""
+
+_MANY = 4
+"""From so many records of one shape on they are one list: engines look that up, and take long to read as many conditions."""
+
+
+def _shape(node: Node, record: Pattern) -> _Shape:
+    points = [c for c, t in record.tests if _point(node, c, t) is not None]
+    return tuple(points), tuple((c, t) for c, t in record.tests if c not in points)
+
+
+def _point(node: Node, column: str, test: Test) -> int | None:
+    """The one number that passes a test, of a column whose codes are what is compared."""
+    type = "bigint" if _made_time(node, column) is not None else _typed(node, column) or ""
+    if test.null or len(test.spans) != 1 or type in order.FLOATS or type.startswith("decimal"):
+        return None
+    low, high = test.spans[0]
+    return low if isinstance(low, int) and high == low + 1 else None
+
+
+def _alike(node: Node, shape: _Shape, records: Sequence[Pattern], duck: bool) -> list[str]:
+    columns, others = shape
+    if not columns or len(records) < _MANY:
+        return [_record(node, r, duck) for r in records]
+    texts = [_tested(node, c, duck)[0] for c in columns]
+    rows = [[_point(node, c, t) for c in columns if (t := r.test(c))] for r in records]
+    parts = [_test(node, c, t, duck) for c, t in others]
+    parts += [f"{text} IS NOT NULL" for text in texts]
+    if len(columns) == 1:
+        one = [_literal(row[0], "bigint", duck) for row in rows if row[0] is not None]
+        parts.append(f"{texts[0]} IN ({', '.join(one)})")
+    else:
+        # Digits, signs and commas alone: no two rows have one text.
+        kind = "VARCHAR" if duck else "STRING"
+        key = f"concat_ws(',', {', '.join(f'CAST({text} AS {kind})' for text in texts)})"
+        parts.append(f"{key} IN ({', '.join(repr(','.join(map(str, row))) for row in rows)})")
+    return [f"({' AND '.join(parts)})"]
+
+
 def _record(node: Node, record: Pattern, duck: bool) -> str:
     return "(" + " AND ".join(_test(node, c, t, duck) for c, t in record.tests) + ")"
 
 
 def _test(node: Node, column: str, test: Test, duck: bool) -> str:
-    made = _made_time(node, column)
-    if made is not None:
-        text, type = _time(made, duck), "bigint"
-    else:
-        type = _typed(node, column) or ""
-        text = _value(node, column, type, duck)
-    parts = [p for low, high in test.spans if (p := _span(text, type, low, high, duck))]
+    text, type = _tested(node, column, duck)
+    points = [s for s in test.spans if isinstance(s[0], int) and s[1] == s[0] + 1]
+    if type in order.FLOATS or type.startswith("decimal") or len(points) < _MANY:
+        points = []
+    parts = [
+        p
+        for low, high in test.spans
+        if (low, high) not in points and (p := _span(text, type, low, high, duck))
+    ]
+    if points:
+        listed = ", ".join(_literal(low, type, duck) for low, _ in points if low is not None)
+        parts.append(f"{text} IN ({listed})")
     every = any(s == (None, None) for s in test.spans)
     if test.null:
         return f"({' OR '.join([f'{text} IS NULL', *parts])})" if not every else "TRUE"
     if every:
         return f"({text} IS NOT NULL)"
     return f"({text} IS NOT NULL AND ({' OR '.join(parts) or 'FALSE'}))"
+
+
+def _tested(node: Node, column: str, duck: bool) -> tuple[str, str]:
+    """What is tested, as its codes are compared, and its type."""
+    made = _made_time(node, column)
+    if made is not None:
+        return _time(made, duck), "bigint"
+    type = _typed(node, column) or ""
+    return _value(node, column, type, duck), type
 
 
 def _span(text: str, type: str, low: Value | None, high: Value | None, duck: bool) -> str:
