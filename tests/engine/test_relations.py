@@ -349,6 +349,24 @@ def test_a_version_that_has_outgrown_its_memory_is_not_adopted(tmp_path: Path) -
         query.start(memory=100)
 
 
+def test_a_start_with_less_memory_goes_by_the_table_that_is_there(tmp_path: Path) -> None:
+    query = Query(tmp_path, memory=10_000)
+    query.write(dict.fromkeys(range(50), "b" * 10))
+    query.start()
+    query.batch(1)
+    query.run.stop()
+    with pytest.raises(AnalysisError, match="RELATION_TOO_LARGE"):
+        query.start(memory=200)
+    query.run.stop()
+    query.write({1: "a"})
+    with pytest.raises(AnalysisError, match="RELATION_TOO_LARGE"):
+        query.start(memory=200, refresh=NEVER)  # it would stay with the version that it has
+    query.run.stop()
+    query.start(memory=200)
+    assert query.batch(1) == [(1, "a")]
+    query.run.stop()
+
+
 def test_a_column_that_a_start_reads_first_counts(tmp_path: Path) -> None:
     """Also while the version is the one that the last start has measured, without that column."""
     query = Query(tmp_path, [PAIRS[0], {**PAIRS[1], "how": "left_semi"}], memory=200)

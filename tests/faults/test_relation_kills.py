@@ -10,15 +10,17 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import slackwater as sw
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import RelationUse
 from slackwater.engine.paths.batch import Settings
@@ -34,6 +36,11 @@ from slackwater.testing.executors.local import numbered
 from slackwater.testing.executors.observing import table_of
 from slackwater.testing.local.run import LocalInput, LocalRun, scratch_folder
 from slackwater.testing.transcripts.script import Transcript, oracle, parse
+from tests.faults.child import failed_tasks, session
+from tests.faults.killing import HITS, run_child
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.faults.test_relation_kills"])
@@ -215,3 +222,44 @@ def test_kills_at_random_with_rows_that_wait(seed: int, state: Path) -> None:
     else:
         finish(state, 2, shown)
     compare(state, versions)
+
+
+def on_spark(spark: SparkSession, state: Path) -> sw.StreamingQuery:
+    """The query over one table as a user writes it, on splits."""
+    show(state, 0)
+    batches = [
+        [tuple(row.values()) for row in step.rows["s"]]
+        for step in transcript([0] * BATCHES).batches
+    ]
+    rows = sw.replay(spark, batches, "k bigint, ts bigint", splits=True)
+    s = sw.stream(rows, time="ts", name="s", progress=sw.BoundedDelay(5))
+    d = sw.relation(str(state / "table"), "id", "d", spark=spark)
+    held = s.join(d, [("k", "id")], hold=12)
+    counts = s.join(d, [("k", "id")], how="left").groupBy("name", sw.window(6)).agg("count(*) AS n")
+    return sw.start(
+        [
+            made.writeStream.queryName(name).format("parquet").option("path", str(state / "sink" / f"out_{name}"))
+            for name, made in {"held": held, "lost": held.unmatched, "counts": counts}.items()
+        ],
+        checkpointLocation=str(state / "checkpoint"),
+        trigger={"availableNow": True},
+        options={"endOfStream": True, "partitionGroups": 2},
+    )  # fmt: skip
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("point", ["task.run.after", "task.output.after"])
+def test_a_worker_dies_with_the_tables_it_has_read(point: str, tmp_path: Path) -> None:
+    """Spark tries its task again, elsewhere: the rows are the same."""
+    arguments = [sys.executable, "-m", "tests.faults.test_relation_kills", str(tmp_path)]
+    code, text = run_child(arguments, f"{point}=kill@{HITS[point]}", tmp_path)
+    assert code == 0, text[-3000:]
+    assert int(text.rpartition("failed tasks: ")[2]) > 0
+    compare(tmp_path, [0] * BATCHES)
+
+
+if __name__ == "__main__":
+    started = session("local[2,4]")
+    on_spark(started, Path(sys.argv[1])).awaitTermination()
+    print(f"failed tasks: {failed_tasks(started)}", flush=True)
+    started.stop()

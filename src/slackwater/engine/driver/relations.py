@@ -98,8 +98,12 @@ class Relations:
                 self._described(name, use, use.table.look(), None)
                 continue
             size = self._size(name, self._counted(name, use, known[name].version))
-            if use.memory is not None and size > use.memory:
+            if use.memory is None or size <= use.memory:
+                continue
+            seen = use.table.look() if use.refresh == BATCH else ()
+            if not seen or version_id(seen) == known[name].version:
                 raise outgrown(name, size, use.memory)
+            self._described(name, use, seen, known[name])  # the next batch takes what is there now
 
     def described(self, last: Manifest | None) -> list[str]:
         """The relations for ``explain``."""
