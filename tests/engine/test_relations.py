@@ -388,7 +388,7 @@ def test_a_column_that_a_start_reads_first_counts(tmp_path: Path) -> None:
     query.batch(1)
     assert 1000 < query.record["bytes"] < 2000
     query.run.stop()
-    # Files that are gone are for the next look to say; one that lacks the column is said at once.
+    # Files that are gone are for the next look to say.
     path.unlink()
     query.write({1: "c"}, "other.parquet")
     query.start(memory=2000)
