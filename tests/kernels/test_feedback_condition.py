@@ -166,7 +166,21 @@ def test_many_records_of_one_shape_are_one_list_that_tells_them_apart() -> None:
     pairs = [(1, 11), (-1, 1), (12, 3), (0, 0), *((1000 + i, i) for i in range(996))]
     made = matching(node, tuple(Pattern.of({"a": Test.among([a]), "b": Test.among([b])}) for a, b in pairs))  # fmt: skip
     assert made.sql.count(" AND ") < 5 and str(made.duck).count(" AND ") < 5
-    given = [*pairs[:4], (11, 1), (1, 1), (1, 23), (1, None), (None, 11), (1, -1), (1001, 2)]
+    given = [
+        *pairs[:4],
+        (11, 1),
+        (1, 1),
+        (1, 23),
+        (1, None),
+        (None, 11),
+        (1, -1),
+        (1001, 2),
+        (None, 2),
+    ]
     rows = pa.table({"a": [a for a, _ in given], "b": [b for _, b in given]})
     found = sql_to_arrow(connect(), f"SELECT {made.duck} AS m FROM rows", {"rows": rows})
     assert found["m"].to_pylist() == [True] * 4 + [False] * (len(given) - 4)
+    one = tuple(Pattern.of({"a": Test.among([a]), "b": Test.below(5)}) for a in (1, 2, 3, 7))
+    text = matching(node, one).duck
+    found = sql_to_arrow(connect(), f"SELECT {text} AS m FROM rows", {"rows": rows})
+    assert found["m"].to_pylist() == [a in (1, 2, 3, 7) and b is not None and b < 5 for a, b in given]  # fmt: skip

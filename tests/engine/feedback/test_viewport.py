@@ -114,9 +114,8 @@ def test_a_moving_view_survives_a_crash_at_every_step(
     check(run, reference)
 
 
-def test_a_batch_that_is_tried_again_takes_no_later_request(folder: Path) -> None:
-    """The intent says what stands; a request that comes between the two tries waits."""
-    run = Viewed(folder)
+def _break_off(run: Viewed) -> None:
+    """Fail in the batch that takes in the first view."""
     run.give(rows(batches=4))
     run.run.start()
     run.step()
@@ -124,6 +123,12 @@ def test_a_batch_that_is_tried_again_takes_no_later_request(folder: Path) -> Non
     with pytest.raises(failpoints.InjectedFailure), failing("job.after"):
         run.step()
     run.run.stop()
+
+
+def test_a_batch_that_is_tried_again_takes_no_later_request(folder: Path) -> None:
+    """The intent says what stands; a request that comes between the two tries waits."""
+    run = Viewed(folder)
+    _break_off(run)
     run.run.send(view(run.plan, 6, 7))
     run.run.start()
     done = run.step()
@@ -157,13 +162,7 @@ def test_a_repeated_batch_acts_as_far_down_as_it_did(first: Any, then: Any, fold
     """A start may say otherwise: it counts from the next batch on."""
     run = Viewed(folder)
     run.run.reach = first
-    run.give(rows(batches=4))
-    run.run.start()
-    run.step()
-    run.run.send(view(run.plan, 2, 5))
-    with pytest.raises(failpoints.InjectedFailure), failing("job.after"):
-        run.step()
-    run.run.stop()
+    _break_off(run)
     run.run.reach = then
     run.run.start()
     acted = [set(run.step().progress["feedback"]["places"]) for _ in range(2)]
