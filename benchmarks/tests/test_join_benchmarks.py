@@ -101,7 +101,7 @@ def test_cases_can_be_chosen_and_state_the_goals():
     (main,) = cases(only="400k", rounds=7)
     assert main.rounds == 7 and main.data.rows == 4_000_000 and main.data.keys == 100_000
     assert main.targets == {HEAP: 8.0, ROCKSDB: 20.0} and main.band == 30 * SECOND
-    assert {c.size for c in cases(quick=True)} == {"400k", "bounded"}
+    assert {c.size for c in cases(quick=True)} == {"400k", "bounded", "orders"}
     with pytest.raises(SystemExit, match="bounded-270s"):
         cases(only="nothing")
     assert FULL[0].name == "400k-30s"
