@@ -135,6 +135,8 @@ def as_text(document: dict[str, Any]) -> str:
 def _behind(bound: dict[str, Any]) -> Any:
     """How far the bound is behind the newest row; a number on integer times."""
     behind = bound["behind"]
+    if isinstance(behind, int) and behind < 0:
+        return "ahead of all rows"
     is_time = isinstance(bound["bound"], str)
     return in_words(behind) if is_time and isinstance(behind, int) else behind
 
