@@ -1,6 +1,7 @@
 """How many random examples a test takes.
 
-The number that a test names is that of `make test`. `make random` multiplies all of them: it sets ``EXAMPLES``.
+The number that a test names is that of `make test`, which draws the same examples in every run, so that it tells about the
+change at hand. `make random` multiplies all of them and draws new ones: it sets ``EXAMPLES``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ settings.register_profile(
     "unhurried",
     max_examples=USUAL * TIMES,
     deadline=None,
+    derandomize=TIMES == 1,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("unhurried")
