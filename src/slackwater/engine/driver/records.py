@@ -90,7 +90,8 @@ def feedback_record(
     batch: Arranged, kept: FeedbackState, dropped: Mapping[str, int], clock: int | None
 ) -> dict[str, Any]:
     """What stands, and what was dropped where; nothing while there is no feedback."""
-    if not kept.standing and not kept.shades and not dropped and not batch.refused:
+    acts = kept.standing or kept.shades or batch.said
+    if not acts and not dropped and not batch.refused:
         return {}
     names = [*batch.guards.records, *(p for p in dropped if p not in batch.guards.records)]
     return {
@@ -105,6 +106,7 @@ def feedback_record(
             }
             for s in kept.standing
         ],
+        **({"said": [{"operator": n, "records": str(f)} for n, f in batch.said]} if batch.said else {}),
         "places": {
             name: {
                 "records": batch.guards.records.get(name, 0),
