@@ -485,7 +485,7 @@ def condition(rng: random.Random, node: Node) -> str:
     """A condition on results of an aggregate ``n`` per ``k`` and window: some parts are no tests of a single column."""
     parts = {
         "n": lambda: rng.choice(
-            ["n >= 1", "n > 0", "n <= 0", "n < 2", "n = 1", "n <> 0", "n IS NOT NULL", "n IS NULL", "NOT n < 1"]
+            ["n >= 1", "n > 0", "n <= 0", "n < 2", "n = 1", "n <> 0", "n IS NOT NULL", "n IS NULL", "NOT n < 1", "n >= 1 OR n IS NULL", "n > 0 AND n <> 2"]
         ),
         "k": lambda: rng.choice(["k = 0", "k >= 1", "k IS NOT NULL", "NOT (k > 1)", "k = n", "k + 0 = 1"]),
         "wid": lambda: rng.choice(["wid >= 1", "wid < 2", "wid = 1"]),
@@ -503,8 +503,12 @@ def having(node: Node, rng: random.Random) -> Node:
 def said(rng: random.Random) -> Case:
     """Filters above aggregates, and nobody sends anything; other outputs may read the same without a filter."""
     s = source("a", rng)
+    full = rng.random() < 0.3
+    if full:
+        s = replace(s, schema=(*FLAT[:2], replace(FLAT[2], nullable=False)))
     agg = rng.choice([{"n": "max(v)"}, {"n": "min(v)"}, {"n": "max(v)"}, {"n": "min(v)"},
-                      {"n": "max(v)", "c": "count(*)"}, {"n": "count(*)"}, {"n": "sum(v)"}])  # fmt: skip
+                      {"n": "max(v)", "c": "count(*)"}, {"n": "count(*)"}, {"n": "sum(v)"},
+                      {"n": "max(if(k > 0, v, null))"}])  # fmt: skip
     by = rng.choice([["k"], ["k"], ["k"], []])
     below: Node = rng.choice([s, s, s, distinct(s, rng), projected(s, rng)])
     if rng.random() < 0.2:
@@ -521,6 +525,8 @@ def said(rng: random.Random) -> Case:
     elif other < 0.6:
         outputs["x"] = grouped(from_window(outputs["x"], rng), rng)
     made = dense(rng, outputs, {name: tested(rng, "n") for name in outputs})
+    for row in (row for rows in made.batches for row in rows["a"] if full):
+        row["v"] = row["v"] or 0  # type: ignore[index]
     return replace(made, records=[{} for _ in made.records])
 
 
