@@ -151,3 +151,15 @@ def test_the_viewport_example(
     monkeypatch.setattr(sw, "session", lambda: spark, raising=False)
     assert example["main"](views=((40, 60),), batches=3) > 0
     assert "in view: 40 to 60" in capsys.readouterr().out
+
+
+def test_the_example_of_rare_maxima(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "rare_maxima.py"))
+    monkeypatch.setattr(sw, "session", lambda: spark, raising=False)
+    state, more = example["main"](minutes=3, rows=20_000, keys=20_000)
+    assert 0 < state <= more / 50
+    shown = capsys.readouterr().out
+    assert "of the query itself: ~{peak < 999000 OR IS NULL}" in shown and "with feedback" in shown

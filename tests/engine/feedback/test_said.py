@@ -157,9 +157,7 @@ def test_conjuncts_count_by_themselves() -> None:
 
 def test_another_reader_without_the_filter_takes_it_away() -> None:
     below = peaks(None)
-    filtered = Filter(
-        below.schema, below.times, below, expression("n >= 90", below.schema)
-    )
+    filtered = Filter(below.schema, below.times, below, expression("n >= 90", below.schema))
     _, alone, _ = ran(planned(filtered))
     run, both, _ = ran(planned(filtered, below))
     assert both > 4 * alone and not any(m.feedback for m in run.manifests)

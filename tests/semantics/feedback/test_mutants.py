@@ -95,7 +95,9 @@ def empty_windows(*, dark: bool) -> Any:
 def told(wrong: Callable[[Any, Test, Test], Test]) -> Patch:
     """What rows tell of a greatest or least value, made wrong."""
     right = aggregate._Best.told
-    return function(aggregate._Best, "told", lambda best, test: wrong(best, test, right(best, test)))
+    return function(
+        aggregate._Best, "told", lambda best, test: wrong(best, test, right(best, test))
+    )
 
 
 def told_with_nulls(best: Any, test: Test, right: Test) -> Test:

@@ -106,7 +106,11 @@ def feedback_record(
             }
             for s in kept.standing
         ],
-        **({"said": [{"operator": n, "records": str(f)} for n, f in batch.said]} if batch.said else {}),
+        **(
+            {"said": [{"operator": n, "records": str(f)} for n, f in batch.said]}
+            if batch.said
+            else {}
+        ),
         "places": {
             name: {
                 "records": batch.guards.records.get(name, 0),

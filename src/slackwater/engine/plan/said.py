@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slackwater.kernels.translate.feedback import tests_of
+from slackwater.kernels.translate.feedback import known_parts
 from slackwater.kernels.translate.records import can_test
 from slackwater.model.node import Aggregate, Filter, Node
 from slackwater.semantics.feedback.columns import Columns
@@ -26,7 +26,7 @@ def said(nodes: Sequence[Node], *, ansi: bool, zone: str) -> Mapping[int, Feedba
         if isinstance(node, Aggregate) or any(id(c) in above for c in node.children):
             above.add(id(node))
         if isinstance(node, Filter) and id(node.child) in above:
-            condition = tests_of(node.condition.sql, Columns.of(node.child, zone), ansi=ansi)
+            condition = known_parts(node.condition.sql, Columns.of(node.child, zone), ansi=ansi)
             usable = tuple(r for r in dropped(condition) if can_test(node.child, r))
             if usable:
                 tested = {c for r in usable for c in r.columns}

@@ -68,13 +68,13 @@ def condition_of(
     return _Reader(columns, ansi, analysed).condition(tree)
 
 
-def tests_of(sql: str, columns: Columns, *, ansi: bool = True) -> Condition:
+def known_parts(sql: str, columns: Columns, *, ansi: bool = True) -> Condition:
     """The condition that an analysed expression is; a part that is no test of a single column is unknown.
 
     >>> from slackwater.model.schema import Field
     >>> from slackwater.semantics.feedback.condition import dropped
     >>> two = Columns((Field("a", "int"), Field("b", "int")))
-    >>> dropped(tests_of("((`a` < `b`) AND (`b` IS NOT NULL))", two))
+    >>> dropped(known_parts("((`a` < `b`) AND (`b` IS NOT NULL))", two))
     (Pattern(tests=(('b', Test(spans=(), null=True)),)),)
     """
     try:
