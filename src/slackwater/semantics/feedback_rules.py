@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from slackwater.model.node import Aggregate, Join, Node, Source
+from slackwater.model.node import Aggregate, Dedup, Join, Node, Source
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics.feedback.columns import moved, parted, settled
 from slackwater.semantics.feedback.value import both
 from slackwater.semantics.limits import END, START, Bounds
-from slackwater.semantics.operators.answers import Newest
+from slackwater.semantics.operators.answers import Newest, Reaction
 from slackwater.semantics.operators.registry import RULES
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.semantics.window_ids import times_of_wids
@@ -95,16 +95,11 @@ def laid_out(
     reactions = {}
     for at, node in reversed(list(enumerate(nodes))):
         asserted[id(node)] = agreed(readers[id(node)])
-        rule, mine = RULES[type(node)].feedback, asserted[id(node)]
-        # Rows that only pass need not have it: they are never kept back.
-        unable = [r for r in mine if not testable(node, r) and rule(node, (r,)).dark]
-        reaction = rule(node, tuple(r for r in mine if r not in unable) if unable else mine)
-        if unable:
-            reaction = replace(reaction, guard=(*reaction.guard, *unable))
-        reactions[id(node)] = reaction
+        reaction = reactions[id(node)] = _reaction(node, asserted[id(node)], testable)
+        filters = said.get(at, ()) if node.reacting.propagate else ()
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:
-                own = _said(child, said.get(at, ()))
+                own = _said(child, filters)
                 records = _settled(child, sent)
                 readers[id(child)].append((*records, *_beyond(own, records)) if own else records)
 
@@ -116,7 +111,8 @@ def laid_out(
     places = []
     for at, node in enumerate(nodes):
         reaction, known = reactions[id(node)], filtered.nodes.get(id(node), ())
-        ports = zip(node.children, reaction.inputs, strict=True)
+        sent_on = reaction.inputs if node.reacting.exploit else ((),) * len(node.children)
+        ports = zip(node.children, sent_on, strict=True)
         places.append(
             Place(
                 asserted[id(node)],
@@ -128,6 +124,31 @@ def laid_out(
         )
     guards = zip(outputs, wanted, strict=True)
     return Layout(tuple(places), tuple(_beyond(r, asserted[id(n)]) for (n, _), r in guards))
+
+
+def _reaction(
+    node: Node, records: Patterns, testable: Callable[[Node, Pattern], bool]
+) -> Reaction:
+    """What an operator does about records: its rule, as far as its settings let it."""
+    rule, settings = RULES[type(node)].feedback, node.reacting
+    # Rows that only pass need not have it: they are never kept back.
+    unable = [r for r in records if not testable(node, r) and rule(node, (r,)).dark]
+    reaction = rule(node, tuple(r for r in records if r not in unable) if unable else records)
+    if unable:
+        reaction = replace(reaction, guard=(*reaction.guard, *unable))
+    if not settings.propagate:
+        inputs = tuple(None if sent is None else () for sent in reaction.inputs)
+        reaction = Reaction(inputs, records)
+    if not settings.exploit:
+        assert not reaction.dark, "what must keep results back is not switched off alone"
+        reaction = replace(reaction, guard=())
+    return reaction
+
+
+def must_exploit(node: Node) -> bool:
+    """Whether an operator keeps results back that lack rows, so that it cannot let rows go without acting itself."""
+    outer = isinstance(node, Join) and node.how not in ("inner", "left_semi")
+    return outer or isinstance(node, (Aggregate, Dedup))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import CheckpointError
 from slackwater.kernels.translate.records import can_test, has_sound_values
 from slackwater.model.node import Node
+from slackwater.model.reacting import USUAL
 from slackwater.semantics.feedback.standing import (
     Request,
     Standing,
@@ -263,7 +264,10 @@ def signed(
         str(p): [[at, g.match.sql, g.match.duck, g.soft] for at, g in placed]
         for p, placed in made.paths.items()
     }
-    marks = (digest([list(plan.names), [p.consumer for p in plan.paths]]), digest(texts))
+    # Settings of operators may change between two tries, as the plan may; other guards follow from that.
+    settings = [str(n.reacting) for n in plan.nodes if n.reacting != USUAL]
+    shape = [list(plan.names), [p.consumer for p in plan.paths], *settings]
+    marks = (digest(shape), digest(texts))
     if repeated and own.guards[0] == marks[0] and own.guards != marks:
         raise CheckpointError(
             "REPLAY_MISMATCH",
