@@ -143,6 +143,25 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     assert {r for r in rows if r[0] in (2, 3)} == {r for r in whole if r[0] in (2, 3)}
 
 
+def test_an_operator_is_told_how_to_deal_with_feedback(spark: Any) -> None:
+    """The operator is told, and neither its columns nor its name change."""
+    counts = stream(spark).groupBy("segment", sw.window("10 seconds")).agg("count(*) AS n")
+    told = counts.withFeedback(propagate=False, log=True)
+    assert told.columns == counts.columns and told.where(counts.n > 1).columns == counts.columns
+    assert str(told._node) == str(counts._node) and told._node.reacting != counts._node.reacting
+    with pytest.raises(AnalysisError, match="PROPAGATE_WITHOUT_EXPLOIT"):
+        counts.withFeedback(exploit=False)
+    with pytest.raises(AnalysisError, match="NOTHING_TO_LOG"):
+        counts.where("n > 1").withFeedback(log=True)
+    rare = told.where("segment = 3").writeStream.queryName("rare_told").format("memory")
+    q = rare.option("endOfStream", True).trigger(availableNow=True).start()
+    q.awaitTermination()
+    assert {r.segment for r in spark.table("rare_told").collect()} == {3}
+    (operator,) = q.recentProgress[0]["operators"]
+    progress = [p["feedback"] for p in q.recentProgress]
+    assert all(p["places"] == {} and operator in p["log"] for p in progress)
+
+
 def test_the_viewport_example(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

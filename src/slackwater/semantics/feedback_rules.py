@@ -126,9 +126,7 @@ def laid_out(
     return Layout(tuple(places), tuple(_beyond(r, asserted[id(n)]) for (n, _), r in guards))
 
 
-def _reaction(
-    node: Node, records: Patterns, testable: Callable[[Node, Pattern], bool]
-) -> Reaction:
+def _reaction(node: Node, records: Patterns, testable: Callable[[Node, Pattern], bool]) -> Reaction:
     """What an operator does about records: its rule, as far as its settings let it."""
     rule, settings = RULES[type(node)].feedback, node.reacting
     # Rows that only pass need not have it: they are never kept back.

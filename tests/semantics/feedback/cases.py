@@ -23,10 +23,12 @@ from slackwater.model.node import (
     Union,
 )
 from slackwater.model.policy import BoundedDelay, Ordered
+from slackwater.model.reacting import Reacting
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import Columns, moved
+from slackwater.semantics.feedback_rules import must_exploit
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.testing.transcripts.join import build_join
 from slackwater.testing.transcripts.lookup import build_lookup, build_relation
@@ -530,12 +532,35 @@ def said(rng: random.Random) -> Case:
     return replace(made, records=[{} for _ in made.records])
 
 
+def with_settings(rng: random.Random) -> Case:
+    """Operators that are told how to deal with feedback, each in one of the ways that it may have."""
+    made = rng.choice([case, sliding, shared, over_join, unmatched, ended, nested, repeated, said])(
+        rng
+    )
+    told: dict[int, Node] = {}
+
+    def setting(node: Node) -> Node:
+        if id(node) in told:
+            return told[id(node)]
+        if isinstance(node, (Late, Source)):
+            told[id(node)] = node  # a stream and its late rows are about one source
+            return node
+        ways = [Reacting(), Reacting(exploit=False, propagate=False), Reacting(propagate=False)]
+        if not must_exploit(node):
+            ways.append(Reacting(exploit=False))
+        below = node.with_children(*(setting(c) for c in node.children))
+        told[id(node)] = replace(below, reacting=rng.choice([*ways, ways[0]]))
+        return told[id(node)]
+
+    return replace(made, outputs={name: setting(node) for name, node in made.outputs.items()})
+
+
 FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     f.__name__: f
     for f in (
         case, sliding, nested, over_distinct, over_join, outer, windows_of_outer, three_way, shared, reporting_empty,
         other_windows, two_times,
         band, unmatched, repeated, repeated_at, values, ended, ended_over_join, ended_outer, future,
-        with_relation, said,
+        with_relation, said, with_settings,
     )
 }  # fmt: skip

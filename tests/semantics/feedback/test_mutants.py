@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.model.join import is_existence
 from slackwater.model.node import Aggregate, Dedup, Join, Node
+from slackwater.model.reacting import Reacting
 from slackwater.model.window import TimeWindow
 from slackwater.semantics import feedback_rules, join
 from slackwater.semantics.limits import START
@@ -135,6 +136,13 @@ def under_a_filter(node: Aggregate) -> Any:
     return RIGHT_BEST(replace(node, primitives=(first, *others)))
 
 
+def goes_on_anyway(node: Node, records: Patterns, testable: Any) -> Reaction:
+    """What an operator that is told not to act lets go on all the same."""
+    made = RIGHT_REACTION(replace(node, reacting=Reacting()), records, testable)
+    return made if node.reacting.exploit else replace(made, guard=(), dark=())
+
+
+RIGHT_REACTION = feedback_rules._reaction
 RIGHT_TOLD = aggregate._Best.told
 RIGHT_BEST = aggregate._best
 
@@ -256,6 +264,10 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
     "what one filter says, and another reader does not": (
         "said",
         function(feedback_rules, "agreed", any_reader),
+    ),
+    "rows go where the operator does not act": (
+        "with_settings",
+        function(feedback_rules, "_reaction", goes_on_anyway),
     ),
     "an empty window for a dark one": (
         "reporting_empty",
