@@ -143,6 +143,34 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     assert {r for r in rows if r[0] in (2, 3)} == {r for r in whole if r[0] in (2, 3)}
 
 
+@pytest.mark.spec("FC-F34")
+def test_a_filter_above_a_maximum_drops_rows_in_the_jvm(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text and a column of the analyser's making, one output each, and the results of the definition."""
+    windows = sw.window("20 seconds", "10 seconds")
+    peaks = stream(spark).groupBy("segment", windows).agg("max(v) AS peak", "max(v) * 2 AS twice")
+    rare = peaks.where((peaks.peak >= 4) & (peaks.twice > 1))
+    rare.explain()
+    shown_plan = capsys.readouterr().out
+    assert "partial aggregation in the JVM" in shown_plan
+    assert "of the query itself: ~{peak < 4.0 OR IS NULL}" in shown_plan
+    assert "may drop" in shown_plan and "`v` < CAST('4.0' AS DOUBLE)" in shown_plan
+    q = rare.writeStream.queryName("rare_rows").format("memory").option("endOfStream", True)
+    q = q.trigger(availableNow=True).start()
+    q.awaitTermination()
+    for progress in q.recentProgress:
+        check_progress(progress)
+    zone = dt.datetime.now().astimezone().tzinfo
+    got = sorted(
+        (r.segment, (r.window.end.replace(tzinfo=zone) - START).total_seconds(), r.peak)
+        for r in spark.table("rare_rows").collect()
+    )
+    assert got == sorted((s, end, peak) for s, end, _, peak in expected() if peak >= 4) and got
+    dropped = q.recentProgress[-1]["feedback"]["places"]["cars"]["totalRowsDropped"]
+    assert dropped == sum(r[2] < 4 for rows in batches() for r in rows)
+
+
 def test_an_operator_is_told_how_to_deal_with_feedback(spark: Any) -> None:
     """The operator is told, and neither its columns nor its name change."""
     counts = stream(spark).groupBy("segment", sw.window("10 seconds")).agg("count(*) AS n")

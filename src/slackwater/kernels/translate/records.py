@@ -16,7 +16,7 @@ from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import parted, struct_fields
-from slackwater.semantics.patterns import Pattern, Patterns, Test, Value
+from slackwater.semantics.patterns import Pattern, Patterns, Test, Value, following
 
 _MADE = ("window", "greatest", "least")
 """Kinds of times that are no plain column: their ticks are compared."""
@@ -162,6 +162,11 @@ def _record(node: Node, record: Pattern, duck: bool) -> str:
 
 def _test(node: Node, column: str, test: Test, duck: bool) -> str:
     text, type = _tested(node, column, duck)
+    holes = _holes(test, type)
+    if holes:
+        listed = ", ".join(_literal(h, type, duck) for h in holes)
+        most = f"{text} IS NOT NULL AND {text} NOT IN ({listed})"
+        return f"({text} IS NULL OR ({most}))" if test.null else f"({most})"
     points = [s for s in test.spans if isinstance(s[0], int) and s[1] == s[0] + 1]
     if type in order.FLOATS or type.startswith("decimal") or len(points) < _MANY:
         points = []
@@ -179,6 +184,18 @@ def _test(node: Node, column: str, test: Test, duck: bool) -> str:
     if every:
         return f"({text} IS NOT NULL)"
     return f"({text} IS NOT NULL AND ({' OR '.join(parts) or 'FALSE'}))"
+
+
+def _holes(test: Test, type: str) -> list[Value]:
+    """The values that a test leaves out, if these are many and all others pass: what a filter by a list drops."""
+    spans = test.spans
+    if len(spans) < _MANY or type in order.FLOATS or type.startswith("decimal"):
+        return []
+    if spans[0][0] is not None or spans[-1][1] is not None:
+        return []
+    gaps = [(a[1], b[0]) for a, b in zip(spans, spans[1:], strict=False)]
+    held = [low for low, high in gaps if low is not None and high == following(low)]
+    return held if len(held) == len(gaps) else []
 
 
 def _tested(node: Node, column: str, duck: bool) -> tuple[str, str]:
