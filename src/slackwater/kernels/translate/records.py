@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from slackwater.model.duck_sql import quote
 from slackwater.model.node import Node
@@ -193,7 +194,7 @@ def _holes(test: Test, type: str) -> list[Value]:
         return []
     if spans[0][0] is not None or spans[-1][1] is not None:
         return []
-    gaps = [(a[1], b[0]) for a, b in zip(spans, spans[1:], strict=False)]
+    gaps = [(a[1], b[0]) for a, b in pairwise(spans)]
     held = [low for low, high in gaps if low is not None and high == following(low)]
     return held if len(held) == len(gaps) else []
 
