@@ -195,7 +195,7 @@ def test_an_output_that_comes_later_gets_whole_windows_only(folder: Path, splits
     assert later == Counter(frozen(r) for r in got if r["wid"] > min(low))
 
 
-@pytest.mark.parametrize("reach", ["off", "output", "operators"])
+@pytest.mark.parametrize("reach", ["off", "output"])
 @pytest.mark.spec("FC-F76")
 def test_the_option_says_how_far_it_goes(reach: Any) -> None:
     run, *_ = ran(planned(peaks()), reach=reach)
