@@ -169,7 +169,8 @@ class _Best:
             return Test()
         ends = test.spans[:1] if self.greatest else test.spans[-1:]
         spans = [s for s in ends if s[0 if self.greatest else 1] is None]
-        return Test.of(spans, test.null)
+        # Nulls alone are seldom many: a guard for each row would cost more than they do.
+        return Test.of(spans, test.null) if spans else Test()
 
 
 def _best(node: Aggregate) -> _Best | None:
