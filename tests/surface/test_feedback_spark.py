@@ -143,7 +143,6 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     assert {r for r in rows if r[0] in (2, 3)} == {r for r in whole if r[0] in (2, 3)}
 
 
-@pytest.mark.spec("FC-F34")
 def test_a_filter_above_a_maximum_drops_rows_in_the_jvm(
     spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +170,7 @@ def test_a_filter_above_a_maximum_drops_rows_in_the_jvm(
     assert dropped == sum(r[2] < 4 for rows in batches() for r in rows)
 
 
+@pytest.mark.spec("FC-F52")
 def test_an_operator_is_told_how_to_deal_with_feedback(spark: Any) -> None:
     """The operator is told, and neither its columns nor its name change."""
     counts = stream(spark).groupBy("segment", sw.window("10 seconds")).agg("count(*) AS n")

@@ -68,7 +68,6 @@ def check_equal(family: str, seed: int, crash: str | None = None) -> None:
         assert runs[1].streams.get(batch, progress) == progress
 
 
-@pytest.mark.spec("FC-F16", "FC-F34")
 @pytest.mark.parametrize("family", ["said", "case", "shared", "nested"])
 def test_results_are_the_same_with_and_without(family: str) -> None:
     @examples(12 if family == "said" else 2)
@@ -117,7 +116,7 @@ def ran(plan: Plan, *, splits: bool = True, reach: Any = "source") -> tuple[View
         ("segment = 4", "count(*)"),
     ],
 )
-@pytest.mark.spec("FC-F34")
+@pytest.mark.spec("FC-F16")
 def test_what_a_filter_drops_is_neither_shuffled_nor_kept(
     condition: str, agg: str, splits: bool
 ) -> None:
@@ -146,7 +145,6 @@ def test_what_a_filter_drops_is_neither_shuffled_nor_kept(
         peaks("n <= 90 OR n % 2 = 0"),
     ],
 )
-@pytest.mark.spec("FC-F57")
 def test_what_cannot_go_on_costs_nothing(node: Node) -> None:
     """The filter is enough: no guard stands beside it, and no word of it is kept."""
     run, *_ = ran(planned(node))
@@ -251,7 +249,6 @@ def test_another_reader_without_the_filter_takes_it_away() -> None:
 
 
 @pytest.mark.parametrize("splits", [True, False])
-@pytest.mark.spec("FC-F34")
 def test_an_output_that_comes_later_gets_whole_windows_only(folder: Path, splits: bool) -> None:
     """The aggregate lacks the rows below 90: what it does not know for sure it keeps back."""
     reference, *_ = ran(planned(peaks(None)))

@@ -105,7 +105,6 @@ def test_two_selects_of_one_kind_may_react_otherwise(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("splits", [True, False])
-@pytest.mark.spec("FC-F55")
 def test_rows_in_dropped_and_out_are_counted(splits: bool, folder: Path) -> None:
     logged = Reacting(log=True)
     run = ran(folder, planned(logged, logged), splits=splits)
@@ -185,7 +184,6 @@ def written(**step: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.spec("FC-F52")
 def test_transcripts_tell_each_operator_what_to_do() -> None:
     node = parse(written(propagate=False, log=True)).outputs["out"].node
     assert node.reacting == Reacting(propagate=False, log=True)
