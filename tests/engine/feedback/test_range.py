@@ -51,7 +51,7 @@ def one(family: str, seed: int, crash: str | None = None) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.spec("FC-F7", "FC-F17")
+@pytest.mark.spec("FC-F7", "FC-F17", "FC-F83")
 def test_results_are_in_range(family: str) -> None:
     @examples(3)
     @given(SEEDS, st.sampled_from(CRASHES))
