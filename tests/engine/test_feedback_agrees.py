@@ -53,7 +53,8 @@ VALUES: dict[str, list[Any]] = {
     "ts": [dt.datetime(2026, 1, 31, 12, 0, 0, us, tzinfo=UTC) for us in (0, 1, 2)],
 }
 TESTS = [
-    "i < 2", "i <= 1.5", "i = 1.5", "2 > i", "i <=> NULL", "i IN (1, 2)", "i IN (1, NULL)", "NOT (i IN (1, NULL))",
+    "i < 2", "i <= 1.5", "i = 1.5", "2 > i", "i <=> NULL", "i IN (1, 2)", "i IN (1, NULL)", "i IN (-1, 0, 1, 7, 9)",
+    "s IN ('a', 'ab', 'b', 'é', '')", "NOT (i IN (1, NULL))",
     "i BETWEEN -1 AND 2", "i > 1.5D", "n < 9007199254740993", "n <= 9007199254740992D", "n = 9007199254740992D",
     "n >= 0.5", "d < 0.1", "d <= 0.1D", "d = 0.0", "d < -0.0D", "d > double('Infinity')", "isnan(d)",
     "d >= double('NaN')", "d <=> double('NaN')", "f = 0.1", "f <= 0.1", "f >= 0.5F", "f <> 0", "p < 1.5", "p = 0.1D",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from slackwater.errors import AnalysisError
 from slackwater.kernels.column_engine import connect, sql_to_arrow
-from slackwater.kernels.translate.feedback import condition_of
+from slackwater.kernels.translate.feedback import condition_of, known_parts
 from slackwater.kernels.translate.records import matching
 from slackwater.model.node import Source
 from slackwater.model.policy import Ordered
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.semantics.feedback.columns import Columns
-from slackwater.semantics.feedback.condition import ignore, only
+from slackwater.semantics.feedback.condition import dropped, ignore, only
 from slackwater.semantics.feedback.text import parsed
 from slackwater.semantics.patterns import Pattern, Test
 
@@ -184,3 +186,19 @@ def test_many_records_of_one_shape_are_one_list_that_tells_them_apart() -> None:
     text = matching(node, one).duck
     found = sql_to_arrow(connect(), f"SELECT {text} AS m FROM rows", {"rows": rows})
     assert found["m"].to_pylist() == [a in (1, 2, 3, 7) and b is not None and b < 5 for a, b in given]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "values"), [("n", range(0, 600, 3)), ("s", "acegi")])
+def test_what_a_filter_by_a_list_drops_is_one_list(column: str, values: Any) -> None:
+    """Two hundred gaps between values would be as many conditions."""
+    fields = (Field("n", "bigint"), Field("s", "string"))
+    node = Source(fields, (), "a", policies=())
+    listed = ", ".join(repr(v) for v in values)
+    (record,) = dropped(known_parts(f"(`{column}` IN ({listed}))", Columns(fields), ansi=True))
+    match = matching(node, (record,))
+    assert match.sql.count(" NOT IN ") == str(match.duck).count(" NOT IN ") == 1
+    assert " OR " not in match.sql.replace(f"`{column}` IS NULL OR", "")
+    every = [None, *range(-1, 601)] if column == "n" else [None, *"abcdefghij"]
+    table = pa.table({column: every})
+    kept = sql_to_arrow(connect(), f"SELECT * FROM rows WHERE {match.duck}", {"rows": table})
+    assert kept[column].to_pylist() == [v for v in every if v not in list(values)]

@@ -143,6 +143,53 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     assert {r for r in rows if r[0] in (2, 3)} == {r for r in whole if r[0] in (2, 3)}
 
 
+def test_a_filter_above_a_maximum_drops_rows_in_the_jvm(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text and a column of the analyser's making, one output each, and the results of the definition."""
+    windows = sw.window("20 seconds", "10 seconds")
+    peaks = stream(spark).groupBy("segment", windows).agg("max(v) AS peak", "max(v) * 2 AS twice")
+    rare = peaks.where((peaks.peak >= 4) & (peaks.twice > 1))
+    rare.explain()
+    shown_plan = capsys.readouterr().out
+    assert "partial aggregation in the JVM" in shown_plan
+    assert "of the query itself: ~{peak < 4.0 OR IS NULL}" in shown_plan
+    assert "may drop" in shown_plan and "`v` < CAST('4.0' AS DOUBLE)" in shown_plan
+    q = rare.writeStream.queryName("rare_rows").format("memory").option("endOfStream", True)
+    q = q.trigger(availableNow=True).start()
+    q.awaitTermination()
+    for progress in q.recentProgress:
+        check_progress(progress)
+    zone = dt.datetime.now().astimezone().tzinfo
+    got = sorted(
+        (r.segment, (r.window.end.replace(tzinfo=zone) - START).total_seconds(), r.peak)
+        for r in spark.table("rare_rows").collect()
+    )
+    assert got == sorted((s, end, peak) for s, end, _, peak in expected() if peak >= 4) and got
+    dropped = q.recentProgress[-1]["feedback"]["places"]["cars"]["totalRowsDropped"]
+    assert dropped == sum(r[2] < 4 for rows in batches() for r in rows)
+
+
+@pytest.mark.spec("FC-F52")
+def test_an_operator_is_told_how_to_deal_with_feedback(spark: Any) -> None:
+    """The operator is told, and neither its columns nor its name change."""
+    counts = stream(spark).groupBy("segment", sw.window("10 seconds")).agg("count(*) AS n")
+    told = counts.withFeedback(propagate=False, log=True)
+    assert told.columns == counts.columns and told.where(counts.n > 1).columns == counts.columns
+    assert str(told._node) == str(counts._node) and told._node.reacting != counts._node.reacting
+    with pytest.raises(AnalysisError, match="PROPAGATE_WITHOUT_EXPLOIT"):
+        counts.withFeedback(exploit=False)
+    with pytest.raises(AnalysisError, match="NOTHING_TO_LOG"):
+        counts.where("n > 1").withFeedback(log=True)
+    rare = told.where("segment = 3").writeStream.queryName("rare_told").format("memory")
+    q = rare.option("endOfStream", True).trigger(availableNow=True).start()
+    q.awaitTermination()
+    assert {r.segment for r in spark.table("rare_told").collect()} == {3}
+    (operator,) = q.recentProgress[0]["operators"]
+    progress = [p["feedback"] for p in q.recentProgress]
+    assert all(p["places"] == {} and operator in p["log"] for p in progress)
+
+
 def test_the_viewport_example(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,3 +198,15 @@ def test_the_viewport_example(
     monkeypatch.setattr(sw, "session", lambda: spark, raising=False)
     assert example["main"](views=((40, 60),), batches=3) > 0
     assert "in view: 40 to 60" in capsys.readouterr().out
+
+
+def test_the_example_of_rare_maxima(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "rare_maxima.py"))
+    monkeypatch.setattr(sw, "session", lambda: spark, raising=False)
+    state, more = example["main"](minutes=3, rows=20_000, keys=20_000)
+    assert 0 < state <= more / 50
+    shown = capsys.readouterr().out
+    assert "of the query itself: ~{peak < 999000 OR IS NULL}" in shown and "with feedback" in shown

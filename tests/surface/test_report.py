@@ -161,6 +161,46 @@ def test_a_quality_target_is_shown_with_what_other_ways_would_have_waited(tmp_pa
     ]
 
 
+def heard(dropped: int, total: int) -> dict[str, Any]:
+    """A batch of a query with feedback."""
+    return {
+        "standing": [
+            {"id": 1, "output": "map", "name": "view", "records": "~{segment < 40}", "sinceBatch": 3, "until": None}
+        ],
+        "said": [{"operator": "filter-1", "records": "~{peak < 90}"}],
+        "places": {"cars": {"records": 2, "rowsDropped": dropped, "totalRowsDropped": total}},
+        "notRead": {"rows": 1_500, "bytes": 9_000},
+        "dark": {"aggregate-1": 1},
+        "refused": [],
+        "log": {"cars": {"rowsIn": 77_001, "rowsDropped": 66_001, "rowsOut": 11_000}},
+    }  # fmt: skip
+
+
+def test_feedback_is_shown_with_what_it_saved(tmp_path: Path):
+    records = [
+        record(0),
+        record(1, feedback=heard(0, 0)),
+        record(2, feedback=heard(66_001, 66_001)),
+    ]
+    page = render_report(checkpoint(tmp_path, records))
+    for text in (
+        "~{segment &lt; 40}",
+        "~{peak &lt; 90}",
+        "view on map",
+        "the query itself, filter-1",
+    ):
+        assert text in page
+    for number in ("66,001", "77,001", "11,000", "3,000 rows and 18,000 bytes were not read"):
+        assert number in page
+    assert "Dropped by feedback" in page
+    parsed(page)
+
+
+def test_without_feedback_there_is_no_word_of_it(tmp_path: Path):
+    page = render_report(checkpoint(tmp_path, [record(i) for i in range(3)]))
+    assert "eedback" not in page
+
+
 def test_names_are_escaped(tmp_path: Path):
     evil = "<script>alert(1)</script>"
     streams = {evil: record(1)["streams"]["packets"]}

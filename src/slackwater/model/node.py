@@ -11,6 +11,7 @@ from slackwater.model.join import Condition, How, MixedKey, Within, is_existence
 from slackwater.model.meaning import Meaning
 from slackwater.model.names import DELAYED, MATCHED
 from slackwater.model.policy import Policy
+from slackwater.model.reacting import USUAL, Reacting
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
@@ -28,10 +29,14 @@ LATE_FIELDS = (
 
 @dataclass(frozen=True)
 class Node:
-    """An operator: ``schema`` is what comes out, ``times`` its progressing columns (first = default)."""
+    """An operator: ``schema`` is what comes out, ``times`` its progressing columns (first = default).
+
+    ``reacting`` is how it deals with feedback; two operators that differ in that alone are equal.
+    """
 
     schema: tuple[Field, ...]
     times: tuple[TimeColumn, ...]
+    reacting: Reacting = field(default=USUAL, kw_only=True, compare=False, repr=False)
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
-from slackwater.model.node import Aggregate, Join, Node, Source
+from slackwater.model.node import Aggregate, Dedup, Join, Node, Source
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics.feedback.columns import moved, parted, settled
 from slackwater.semantics.feedback.value import both
 from slackwater.semantics.limits import END, START, Bounds
-from slackwater.semantics.operators.answers import Newest
+from slackwater.semantics.operators.answers import Newest, Reaction
 from slackwater.semantics.operators.registry import RULES
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.semantics.window_ids import times_of_wids
@@ -52,13 +53,15 @@ class Place:
 
     ``asserted`` is what all of its readers will ignore. Rows that match ``guard`` are dropped where they come out, and so
     are those that match ``dark``; a guard may be lazy, darkness may not. ``ports`` are guards in front of the operator, one
-    for each input: what it alone does not want of an input that others read, too.
+    for each input: what it alone does not want of an input that others read, too. ``filtered`` is what all readers drop by
+    filters of the query, before the rows get to another operator: no guard is needed for it.
     """
 
     asserted: Patterns = ()
     guard: Patterns = ()
     dark: tuple[Shade, ...] = ()
     ports: tuple[Patterns, ...] = ()
+    filtered: Patterns = ()
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,13 @@ def laid_out(
     nodes: Sequence[Node],
     outputs: Sequence[tuple[Node, Patterns]],
     testable: Callable[[Node, Pattern], bool] = lambda _, __: True,
+    said: Mapping[int, Patterns] = MappingProxyType({}),
 ) -> Layout:
     """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
 
     An output without feedback is in the list, too: it wants all rows of the operator that it reads. An operator whose results
     lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
+    ``said`` is what filters of the plan drop, by their place in it: they assert that of what they read.
     """
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     wanted = [
@@ -86,37 +91,96 @@ def laid_out(
     for (node, _), records in zip(outputs, wanted, strict=True):
         readers[id(node)].append(records)
     asserted: dict[int, Patterns] = {}
+    filtered = _filtered(nodes, [n for n, _ in outputs], said)
     reactions = {}
-    for node in reversed(nodes):
+    for at, node in reversed(list(enumerate(nodes))):
         asserted[id(node)] = agreed(readers[id(node)])
-        rule, mine = RULES[type(node)].feedback, asserted[id(node)]
-        # Rows that only pass need not have it: they are never kept back.
-        unable = [r for r in mine if not testable(node, r) and rule(node, (r,)).dark]
-        reaction = rule(node, tuple(r for r in mine if r not in unable) if unable else mine)
-        if unable:
-            reaction = replace(reaction, guard=(*reaction.guard, *unable))
-        reactions[id(node)] = reaction
+        reaction = reactions[id(node)] = _reaction(node, asserted[id(node)], testable)
+        filters = said.get(at, ()) if node.reacting.propagate else ()
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:
-                readers[id(child)].append(_settled(child, sent))
+                own = _said(child, filters)
+                records = _settled(child, sent)
+                readers[id(child)].append((*records, *_beyond(own, records)) if own else records)
 
-    def rest(child: Node, records: Patterns | None) -> Patterns:
-        return _beyond(_settled(child, records or ()), asserted[id(child)])
+    def rest(at: int, child: Node, records: Patterns | None) -> Patterns:
+        left = _beyond(_settled(child, records or ()), asserted[id(child)])
+        # What is filtered on the way from there needs no guard in front of that.
+        return _beyond(left, filtered.edges.get((at, id(child)), ())) if left else left
 
     places = []
-    for node in nodes:
-        reaction = reactions[id(node)]
-        ports = zip(node.children, reaction.inputs, strict=True)
+    for at, node in enumerate(nodes):
+        reaction, known = reactions[id(node)], filtered.nodes.get(id(node), ())
+        sent_on = reaction.inputs if node.reacting.exploit else ((),) * len(node.children)
+        ports = zip(node.children, sent_on, strict=True)
         places.append(
             Place(
                 asserted[id(node)],
-                reaction.guard,
+                _beyond(reaction.guard, known) if known else reaction.guard,
                 tuple(Shade(r, reaction.alone) for r in reaction.dark),
-                tuple(rest(c, records) for c, records in ports),
+                tuple(rest(at, c, records) for c, records in ports),
+                known,
             )
         )
     guards = zip(outputs, wanted, strict=True)
     return Layout(tuple(places), tuple(_beyond(r, asserted[id(n)]) for (n, _), r in guards))
+
+
+def _reaction(node: Node, records: Patterns, testable: Callable[[Node, Pattern], bool]) -> Reaction:
+    """What an operator does about records: its rule, as far as its settings let it."""
+    rule, settings = RULES[type(node)].feedback, node.reacting
+    # Rows that only pass need not have it: they are never kept back.
+    unable = [r for r in records if not testable(node, r) and rule(node, (r,)).dark]
+    reaction = rule(node, tuple(r for r in records if r not in unable) if unable else records)
+    if unable:
+        reaction = replace(reaction, guard=(*reaction.guard, *unable))
+    if not settings.propagate:
+        inputs = tuple(None if sent is None else () for sent in reaction.inputs)
+        reaction = Reaction(inputs, records)
+    if not settings.exploit:
+        assert not reaction.dark, "what must keep results back is not switched off alone"
+        reaction = replace(reaction, guard=())
+    return reaction
+
+
+def must_exploit(node: Node) -> bool:
+    """Whether an operator keeps results back that lack rows, so that it cannot let rows go without acting itself."""
+    outer = isinstance(node, Join) and node.how not in ("inner", "left_semi")
+    return outer or isinstance(node, (Aggregate, Dedup))
+
+
+@dataclass(frozen=True)
+class _Filtered:
+    """What is dropped by filters of the query on the way to an operator that holds state: by node, and by reader and node."""
+
+    nodes: Mapping[int, Patterns]
+    edges: Mapping[tuple[int, int], Patterns]
+
+
+def _filtered(
+    nodes: Sequence[Node], outputs: Sequence[Node], said: Mapping[int, Patterns]
+) -> _Filtered:
+    if not said:
+        return _Filtered({}, {})
+    readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
+    for node in outputs:
+        readers[id(node)].append(())
+    known: dict[int, Patterns] = {}
+    edges: dict[tuple[int, int], Patterns] = {}
+    for at, node in reversed(list(enumerate(nodes))):
+        mine = known[id(node)] = agreed(readers[id(node)])
+        passes = not RULES[type(node)].entering(node)
+        reaction = RULES[type(node)].feedback(node, mine if passes else ())
+        for child, sent in zip(node.children, reaction.inputs, strict=True):
+            if sent is not None:
+                records = (*_settled(child, sent), *_said(child, said.get(at, ())))
+                readers[id(child)].append(records)
+                edges[at, id(child)] = records
+    return _Filtered(known, edges)
+
+
+def _said(child: Node, records: Patterns) -> Patterns:
+    return tuple(m for r in records if not (m := in_result_time(child, r)).empty)
 
 
 def _settled(node: Node, records: Patterns) -> Patterns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slackwater.engine.driver.feedback import guard_lines
 from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.operators.registry import kind_of
@@ -34,7 +35,9 @@ def explain_streams(streams: Mapping[str, Any], *, extended: bool = False) -> st
 
     plan, inputs = plan_of(streams, {})
     nodes = [s._node for s in streams.values()]
-    return explain_query(passed(plan, Shown(inputs)), inputs, nodes, extended=extended)
+    plan = passed(plan, Shown(inputs))
+    guards = guard_lines(plan, None, "source")
+    return explain_query(plan, inputs, nodes, extended=extended, feedback=guards)
 
 
 def explain_query(
@@ -49,7 +52,7 @@ def explain_query(
 ) -> str:
     """The plan, and the scheme on every edge of the query as it was written, with these ``outputs``.
 
-    ``feedback`` says what guards a running query has put up.
+    ``feedback`` says what feedback stands, and what guards it has put up.
     """
     text = explain_plan(plan, inputs, extended=extended, statistics=statistics)
     if feedback:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from slackwater.engine.driver.feedback import Declared, Reach
 from slackwater.engine.driver.results import RESULTS, Result, Results, read_results, results_of
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -18,12 +19,15 @@ from slackwater.engine.store.feedback_log import requests, send, state_of
 from slackwater.engine.store.files import unseal
 from slackwater.errors import AnalysisError, CheckpointError, ExecutionError
 from slackwater.kernels.translate.feedback import condition_of
+from slackwater.model.node import Node
+from slackwater.model.reacting import Reacting
 from slackwater.model.time import iso, parse_duration
 from slackwater.semantics.feedback import condition as conditions
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.standing import Request
 from slackwater.semantics.feedback.text import parsed
 from slackwater.semantics.feedback.value import Feedback
+from slackwater.semantics.feedback_rules import must_exploit
 from slackwater.surface.options import local_path
 
 if TYPE_CHECKING:
@@ -158,6 +162,32 @@ def reach_of(options: Mapping[str, Any]) -> Reach:
         f"feedback={wanted!r} is not known",
         hint='use "off", "output", "operators" or "source", the default',
     )
+
+
+def reacting(node: Node, exploit: bool, propagate: bool, log: bool) -> Reacting:
+    """An operator's settings, checked."""
+    given = {"exploit": exploit, "propagate": propagate, "log": log}
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise AnalysisError(
+                "BAD_OPTION", f"{name}={value!r} is neither True nor False", hint="use one of them"
+            )
+    kind = type(node).__name__
+    if propagate and not exploit and must_exploit(node):
+        raise AnalysisError(
+            "PROPAGATE_WITHOUT_EXPLOIT",
+            f"{kind} would let rows go without keeping results back, and results that lack rows would come out",
+            hint="leave out exploit=False, or add propagate=False: then nothing goes on to its inputs",
+            operator=kind,
+        )
+    if log and type(node) in ROW_OPERATORS:
+        raise AnalysisError(
+            "NOTHING_TO_LOG",
+            f"{kind} is a step on the way of rows, where nobody counts them",
+            hint="say log=True of the stream that it reads, or of the operator that reads it",
+            operator=kind,
+        )
+    return Reacting(exploit, propagate, log)
 
 
 def _result(results: Results, output: str | None) -> Result:

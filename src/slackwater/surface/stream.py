@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import Analyser, struct_of
@@ -458,6 +459,30 @@ class Stream:
         from slackwater.surface.slack import with_policy
 
         return with_policy(self, policy)
+
+    def withFeedback(
+        self, *, exploit: bool = True, propagate: bool = True, log: bool = False
+    ) -> Stream:
+        """The same stream, whose operator deals with feedback as said: the operator whose rows these are.
+
+        Parameters
+        ----------
+        exploit
+            False: it drops no rows and keeps no results back itself.
+        propagate
+            False: nothing that its consumers ignore goes on to its inputs.
+        log
+            True: ``lastProgress["feedback"]["log"]`` counts its rows that come in, are dropped, and go out. For streams and
+            operators that hold state.
+
+        Examples
+        --------
+        >>> sums = sums.withFeedback(propagate=False)     # doctest: +SKIP
+        """
+        from slackwater.surface.feedback import reacting
+
+        node = replace(self._node, reacting=reacting(self._node, exploit, propagate, log))
+        return self._with(node, Origin(self, {c: c for c in self.columns}))
 
     def groupBy(self, *keys: Column | str | Windowing) -> GroupedStream:
         """Groups for ``agg``: any columns, and one window; after a join one window for each of several times."""

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.engine.driver.feedback import Reach
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
@@ -84,6 +85,7 @@ def play(
     splits: Sequence[bool] = (),
     crash: str | None = None,
     share: bool = True,
+    reach: Reach = "source",
 ) -> Ran:
     """Run a case. With a ``crash`` the process fails where it first comes to that point, and starts again."""
     plan = plan_of(case)
@@ -96,7 +98,7 @@ def play(
         clock.script(dict(enumerate(case.clock)))
     tables = _Tables(case, plan, folder / "relations")
     run = LocalRun(
-        folder, plan, inputs, clock=clock, share_panes=share,
+        folder, plan, inputs, clock=clock, share_panes=share, reach=reach,
         relations={n: t.use for n, t in tables.written.items()},
     )  # fmt: skip
     for rows in case.batches:

@@ -23,10 +23,12 @@ from slackwater.model.node import (
     Union,
 )
 from slackwater.model.policy import BoundedDelay, Ordered
+from slackwater.model.reacting import Reacting
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import Columns, moved
+from slackwater.semantics.feedback_rules import must_exploit
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.testing.transcripts.join import build_join
 from slackwater.testing.transcripts.lookup import build_lookup, build_relation
@@ -478,12 +480,87 @@ def with_relation(rng: random.Random) -> Case:
     return replace(made, tables=tables)
 
 
+# --- what the query says itself --------------------------------------------------------------------------
+
+
+def condition(rng: random.Random, node: Node) -> str:
+    """A condition on results of an aggregate ``n`` per ``k`` and window: some parts are no tests of a single column."""
+    parts = {
+        "n": lambda: rng.choice(
+            ["n >= 1", "n > 0", "n <= 0", "n < 2", "n = 1", "n <> 0", "n IS NOT NULL", "n IS NULL", "NOT n < 1", "n >= 1 OR n IS NULL", "n > 0 AND n <> 2"]
+        ),
+        "k": lambda: rng.choice(["k = 0", "k >= 1", "k IS NOT NULL", "NOT (k > 1)", "k = n", "k + 0 = 1"]),
+        "wid": lambda: rng.choice(["wid >= 1", "wid < 2", "wid = 1"]),
+        "window": lambda: rng.choice(["window.end > 6", "window.start >= 3"]),
+    }  # fmt: skip
+    names = [n for n in parts if node.field(n) is not None]
+    chosen = [parts[rng.choice([*names, "n"])]() for _ in range(rng.choice([1, 1, 2]))]
+    return rng.choice([" AND ", " AND ", " OR "]).join(chosen)
+
+
+def having(node: Node, rng: random.Random) -> Node:
+    return Filter(node.schema, node.times, node, expression(condition(rng, node), node.schema))
+
+
+def said(rng: random.Random) -> Case:
+    """Filters above aggregates, and nobody sends anything; other outputs may read the same without a filter."""
+    s = source("a", rng)
+    full = rng.random() < 0.3
+    if full:
+        s = replace(s, schema=(*FLAT[:2], replace(FLAT[2], nullable=False)))
+    agg = rng.choice([{"n": "max(v)"}, {"n": "min(v)"}, {"n": "max(v)"}, {"n": "min(v)"},
+                      {"n": "max(v)", "c": "count(*)"}, {"n": "count(*)"}, {"n": "sum(v)"},
+                      {"n": "max(if(k > 0, v, null))"}])  # fmt: skip
+    by = rng.choice([["k"], ["k"], ["k"], []])
+    below: Node = rng.choice([s, s, s, distinct(s, rng), projected(s, rng)])
+    if rng.random() < 0.2:
+        below = from_window(grouped(below, rng), rng)
+    inner = aggregate(below, {"window": window(rng), "by": by, "agg": agg})
+    outputs = {"x": having(inner, rng)}
+    other = rng.random()
+    if other < 0.15:
+        outputs["y"] = inner
+    elif other < 0.4:
+        outputs["y"] = having(inner, rng)
+    elif other < 0.5:
+        outputs["y"] = grouped(below, rng)
+    elif other < 0.6:
+        outputs["x"] = grouped(from_window(outputs["x"], rng), rng)
+    made = dense(rng, outputs, {name: tested(rng, "n") for name in outputs})
+    for row in (row for rows in made.batches for row in rows["a"] if full):
+        row["v"] = row["v"] or 0  # type: ignore[index]
+    return replace(made, records=[{} for _ in made.records])
+
+
+def with_settings(rng: random.Random) -> Case:
+    """Operators that are told how to deal with feedback, each in one of the ways that it may have."""
+    made = rng.choice([case, sliding, shared, over_join, unmatched, ended, nested, repeated, said])(
+        rng
+    )
+    told: dict[int, Node] = {}
+
+    def setting(node: Node) -> Node:
+        if id(node) in told:
+            return told[id(node)]
+        if isinstance(node, (Late, Source)):
+            told[id(node)] = node  # a stream and its late rows are about one source
+            return node
+        ways = [Reacting(), Reacting(exploit=False, propagate=False), Reacting(propagate=False)]
+        if not must_exploit(node):
+            ways.append(Reacting(exploit=False))
+        below = node.with_children(*(setting(c) for c in node.children))
+        told[id(node)] = replace(below, reacting=rng.choice([*ways, ways[0]]))
+        return told[id(node)]
+
+    return replace(made, outputs={name: setting(node) for name, node in made.outputs.items()})
+
+
 FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     f.__name__: f
     for f in (
         case, sliding, nested, over_distinct, over_join, outer, windows_of_outer, three_way, shared, reporting_empty,
         other_windows, two_times,
         band, unmatched, repeated, repeated_at, values, ended, ended_over_join, ended_outer, future,
-        with_relation,
+        with_relation, said, with_settings,
     )
 }  # fmt: skip

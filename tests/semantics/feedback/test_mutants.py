@@ -12,6 +12,7 @@ import pytest
 
 from slackwater.model.join import is_existence
 from slackwater.model.node import Aggregate, Dedup, Join, Node
+from slackwater.model.reacting import Reacting
 from slackwater.model.window import TimeWindow
 from slackwater.semantics import feedback_rules, join
 from slackwater.semantics.limits import START
@@ -90,6 +91,60 @@ def empty_windows(*, dark: bool) -> Any:
         return made if dark else replace(made, dark=())
 
     return feedback
+
+
+def told(wrong: Callable[[Any, Test, Test], Test]) -> Patch:
+    """What rows tell of a greatest or least value, made wrong."""
+    right = aggregate._Best.told
+    return function(
+        aggregate._Best, "told", lambda best, test: wrong(best, test, right(best, test))
+    )
+
+
+def told_with_nulls(best: Any, test: Test, right: Test) -> Test:
+    """The values that a test leaves to rows, also where a group's nulls are wanted."""
+    return RIGHT_TOLD(replace(best, certain=True), test) if not right.spans else right
+
+
+def told_of_the_other_end(best: Any, test: Test, right: Test) -> Test:
+    return RIGHT_TOLD(replace(best, greatest=not best.greatest), test)
+
+
+def told_with_the_limit(best: Any, test: Test, right: Test) -> Test:
+    """The limit itself goes, too."""
+    if not right.spans:
+        return right
+    ((low, high),) = right.spans
+    first = low - 1 if isinstance(low, int) else low
+    return Test.of([(first, high + 1 if isinstance(high, int) else high)], right.null)
+
+
+def values_go_by(best: Callable[[Aggregate], Any]) -> Patch:
+    return function(aggregate, "_best", best)
+
+
+def beside_others(node: Aggregate) -> Any:
+    return RIGHT_BEST(replace(node, primitives=node.primitives[:1]))
+
+
+def under_a_filter(node: Aggregate) -> Any:
+    """The argument of an aggregate with a FILTER clause, which is null where the clause is false."""
+    (first, *others) = node.primitives
+    inside = first.args[0] if first.args else None
+    if inside is not None and inside.sql.startswith("if("):
+        first = replace(first, args=(replace(inside, sql="`v`"),))
+    return RIGHT_BEST(replace(node, primitives=(first, *others)))
+
+
+def goes_on_anyway(node: Node, records: Patterns, testable: Any) -> Reaction:
+    """What an operator that is told not to act lets go on all the same."""
+    made = RIGHT_REACTION(replace(node, reacting=Reacting()), records, testable)
+    return made if node.reacting.exploit else replace(made, guard=(), dark=())
+
+
+RIGHT_REACTION = feedback_rules._reaction
+RIGHT_TOLD = aggregate._Best.told
+RIGHT_BEST = aggregate._best
 
 
 def own_time(node: Node, inputs: Sequence[Mapping[str, int]], *_: Any) -> dict[str, int]:
@@ -200,6 +255,19 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
     "the pre-image of max, with nulls": (
         "values",
         rule(Aggregate, feedback=values_go(below=True)),
+    ),
+    "a value's rows go, and its nulls stay": ("said", told(told_with_nulls)),
+    "max from below, as min from above": ("said", told(told_of_the_other_end)),
+    "the limit itself goes with the values below it": ("said", told(told_with_the_limit)),
+    "a value's rows go beside count(*)": ("said", values_go_by(beside_others)),
+    "a value's rows go under FILTER": ("said", values_go_by(under_a_filter)),
+    "what one filter says, and another reader does not": (
+        "said",
+        function(feedback_rules, "agreed", any_reader),
+    ),
+    "rows go where the operator does not act": (
+        "with_settings",
+        function(feedback_rules, "_reaction", goes_on_anyway),
     ),
     "an empty window for a dark one": (
         "reporting_empty",

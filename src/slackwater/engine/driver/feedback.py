@@ -14,8 +14,9 @@ from typing import Any, Literal, get_args
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Same, Wanted, guards
 from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.said import said
 from slackwater.engine.progress.recall import recall_joins
-from slackwater.engine.progress.step import patterns_of, reached
+from slackwater.engine.progress.step import bounds_of, patterns_of, reached
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.feedback_log import (
     FeedbackIntent,
@@ -29,6 +30,7 @@ from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import CheckpointError
 from slackwater.kernels.translate.records import can_test, has_sound_values
 from slackwater.model.node import Node
+from slackwater.model.reacting import USUAL
 from slackwater.semantics.feedback.standing import (
     Request,
     Standing,
@@ -59,13 +61,17 @@ Reach = Literal["off", "output", "operators", "source"]
 
 @dataclass(frozen=True)
 class Arranged:
-    """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts."""
+    """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts.
+
+    ``said`` is what the query says itself, by the name of the filter.
+    """
 
     guards: Guards = NO_GUARDS
     state: FeedbackState = field(default_factory=FeedbackState)
     refused: tuple[tuple[str, str], ...] = ()
     changed: bool = False
     unread: Unread = NOTHING
+    said: tuple[tuple[str, Feedback], ...] = ()
 
 
 # ---- what stands ----
@@ -158,12 +164,14 @@ def arranged(
     """Where the feedback that an intent took in acts; ``reach`` says how far down, where the intent was not tried before."""
     now, before = intent_of(intent), state_of(base)
     reach = now.reach if now.reach in get_args(Reach) else reach  # type: ignore[assignment]
-    if not now.standing and not before.dark and not before.shades:
+    acts = reach in ("operators", "source")
+    own = acts and bool(_said(Same(plan)))
+    if not now.standing and not before.dark and not before.shades and not own:
         state = FeedbackState(now.read, dropped=before.dropped)
         changed = now.read != before.read or bool(before.standing)
         return Arranged(NO_GUARDS, state, now.refused, changed)
     ignored = _ignored(plan, now.standing) if reach != "off" else {}
-    layout = _layout(plan, ignored if reach in ("operators", "source") else {})
+    layout = _layout(plan, ignored if acts else {}, own)
     nodes, names = plan.nodes, plan.names
     states = base.sources if base is not None else {}
     at = reached(plan, states, bounds)
@@ -181,6 +189,9 @@ def arranged(
         return tuple(r for r in records if not is_covered(r, known, said))
 
     made = guards(plan, Wanted(layout, shades, ignored, over, sources=reach == "source"))
+    if not (now.standing or made.paths or before.dark or before.shades):
+        # The query says something, and nothing of it can go on.
+        return Arranged(state=FeedbackState(now.read, dropped=before.dropped), refused=now.refused)
     places = list(zip(names, layout.places, shades, strict=True))
     state = FeedbackState(
         now.read,
@@ -191,7 +202,8 @@ def arranged(
         before.dropped,
     )
     changed = (now.read, now.standing) != (before.read, before.standing)
-    return Arranged(made, state, now.refused, changed or state.shades != before.shades)
+    changed = changed or state.shades != before.shades
+    return Arranged(made, state, now.refused, changed, said=_by_name(plan) if own else ())
 
 
 def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
@@ -208,19 +220,34 @@ def _together(records: Patterns) -> Patterns:
     return simplified(records)
 
 
-def _layout(plan: Plan, ignored: Mapping[str, Patterns]) -> Layout:
+@lru_cache(maxsize=8)
+def _said(plan: Same[Plan]) -> Mapping[int, Feedback]:
+    """What the query says itself; nothing where a join must see all rows."""
+    if recall_joins(plan.it):
+        return {}
+    return said(plan.it.nodes, ansi=plan.it.ansi, zone=plan.it.zone)
+
+
+def _by_name(plan: Plan) -> tuple[tuple[str, Feedback], ...]:
+    return tuple((plan.names[i], f) for i, f in _said(Same(plan)).items())
+
+
+def _layout(plan: Plan, ignored: Mapping[str, Patterns], own: bool) -> Layout:
     if recall_joins(plan):
         # What a join is measured by decides how long streams are waited for: it must see all rows.
         ignored = {}
-    return _laid_out(Same(plan), tuple((o, Same(records)) for o, records in ignored.items()))
+    return _laid_out(Same(plan), tuple((o, Same(records)) for o, records in ignored.items()), own)
 
 
 @lru_cache(maxsize=8)
-def _laid_out(plan: Same[Plan], ignored: tuple[tuple[str, Same[Patterns]], ...]) -> Layout:
+def _laid_out(
+    plan: Same[Plan], ignored: tuple[tuple[str, Same[Patterns]], ...], own: bool
+) -> Layout:
     """The layout of what stands, which from batch to batch is mostly the same, and the very same object."""
     known = {name: records.it for name, records in ignored}
     outputs = [(o.node, known.get(o.name, ())) for o in plan.it.outputs]
-    return laid_out(plan.it.nodes, outputs, can_test)
+    filters = {i: f.records for i, f in _said(plan).items()} if own else {}
+    return laid_out(plan.it.nodes, outputs, can_test, filters)
 
 
 def signed(
@@ -228,7 +255,7 @@ def signed(
 ) -> Intent:
     """The intent with a digest of its guards; one that is repeated must have the same."""
     own = intent_of(intent)
-    if own == FeedbackIntent():
+    if own == FeedbackIntent() and not made.paths:
         return intent
     own = replace(own, reach=own.reach or reach)
     if not made.paths:
@@ -237,7 +264,10 @@ def signed(
         str(p): [[at, g.match.sql, g.match.duck, g.soft] for at, g in placed]
         for p, placed in made.paths.items()
     }
-    marks = (digest([list(plan.names), [p.consumer for p in plan.paths]]), digest(texts))
+    # Settings of operators may change between two tries, as the plan may; other guards follow from that.
+    settings = [str(n.reacting) for n in plan.nodes if n.reacting != USUAL]
+    shape = [list(plan.names), [p.consumer for p in plan.paths], *settings]
+    marks = (digest(shape), digest(texts))
     if repeated and own.guards[0] == marks[0] and own.guards != marks:
         raise CheckpointError(
             "REPLAY_MISMATCH",
@@ -265,20 +295,24 @@ def with_unread(dropped: Mapping[str, int], unread: Unread) -> dict[str, int]:
 
 
 def guard_lines(plan: Plan, last: Manifest | None, reach: Reach) -> list[str]:
-    """For people: what stands after a batch, and where it acts."""
+    """For people: what stands after a batch, or before the first one, and where it acts."""
     state = state_of(last)
-    if last is None or not (state.standing or state.shades):
+    own = _by_name(plan) if reach in ("operators", "source") else ()
+    if not (state.standing or state.shades or own):
         return []
     lines = [f"{s.name} on output {s.output}: {s.feedback}" for s in state.standing]
+    lines += [f"{name} of the query itself: {feedback}" for name, feedback in own]
+    begun = (0, 0, -1) if last is None else (last.batch + 1, last.epoch, last.batch)
     intent = Intent(
-        last.batch + 1, last.epoch, last.batch, 0, None, 1, False, 0, (), "", {},
+        *begun, 0, None, 1, False, 0, (), "", {},
         feedback=FeedbackIntent(state.read, state.standing).to_json(),
     )  # fmt: skip
-    made = arranged(plan, intent, last, last.bounds, reach).guards
+    bounds = bounds_of(plan, {}) if last is None else last.bounds
+    made = arranged(plan, intent, last, bounds, reach).guards
     for path in plan.paths:
         for at, guard in made.of(path):
             what = "may drop" if guard.soft else "drops"
             lines.append(
                 f"{guard.place} -> {path.consumer}, behind {at} step(s): {what} {guard.match.sql}"
             )
-    return lines
+    return lines if made.paths else [*lines, "nothing below can be dropped by that"]

@@ -34,7 +34,7 @@ from slackwater.engine.driver.feedback import (
 from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, has_news, intended, time_tells
 from slackwater.engine.driver.passes import Begun, passed
-from slackwater.engine.driver.records import feedback_record, progress_record
+from slackwater.engine.driver.records import feedback_log, feedback_record, progress_record
 from slackwater.engine.driver.relations import Relations, RelationUse
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
@@ -228,7 +228,8 @@ class Loop:
         result.feedback = kept.to_json()
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, reports, times)
-        shown = feedback_record(feedback, kept, dropped, batch.now)
+        log = feedback_log(self.query.plan, result.progress, feedback, dropped)
+        shown = feedback_record(feedback, kept, dropped, batch.now, log)
         if shown:
             result.progress["feedback"] = shown
         if result.relations:

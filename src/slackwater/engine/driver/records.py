@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slackwater.engine.driver.feedback import Arranged
     from slackwater.engine.driver.loop import Query
     from slackwater.engine.paths.batch import Batch
+    from slackwater.engine.plan.plan import Plan
     from slackwater.engine.store.feedback_log import FeedbackState
     from slackwater.engine.store.manifest import Manifest
 
@@ -86,11 +87,40 @@ def progress_record(
     }
 
 
-def feedback_record(
-    batch: Arranged, kept: FeedbackState, dropped: Mapping[str, int], clock: int | None
+def feedback_log(
+    plan: Plan, record: Mapping[str, Any], batch: Arranged, dropped: Mapping[str, int]
 ) -> dict[str, Any]:
-    """What stands, and what was dropped where; nothing while there is no feedback."""
-    if not kept.standing and not kept.shades and not dropped and not batch.refused:
+    """Rows in, dropped and out of the operators that are to be counted; rows that go several ways go out on each."""
+    log: dict[str, Any] = {}
+    for node, name in zip(plan.nodes, plan.names, strict=True):
+        if not node.reacting.log:
+            continue
+        ways = sum(1 for _ in plan.paths_from(name))
+        gone = dropped.get(name, 0)
+        if isinstance(node, Source):
+            rows = record["streams"][name]["numInputRows"]
+            unread = batch.unread.dropped.get(name, 0)
+            out = ways * (rows - unread) - (gone - unread)
+        else:
+            # Where operators share their state, that is what is counted.
+            holder = next(o for o in plan.operators if name in (o.id, *o.producers))
+            rows = record["operators"][holder.id]["rowsIn"]
+            own = holder.producers == (name,)
+            out = ways * record["operators"][holder.id]["rowsOut"] - gone if own else None
+        log[name] = {"rowsIn": rows, "rowsDropped": gone, "rowsOut": out}
+    return log
+
+
+def feedback_record(
+    batch: Arranged,
+    kept: FeedbackState,
+    dropped: Mapping[str, int],
+    clock: int | None,
+    log: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What stands, and what was dropped where; nothing while there is no feedback, and no operator is logged."""
+    acts = kept.standing or kept.shades or batch.said or log
+    if not acts and not dropped and not batch.refused:
         return {}
     names = [*batch.guards.records, *(p for p in dropped if p not in batch.guards.records)]
     return {
@@ -105,6 +135,11 @@ def feedback_record(
             }
             for s in kept.standing
         ],
+        **(
+            {"said": [{"operator": n, "records": str(f)} for n, f in batch.said]}
+            if batch.said
+            else {}
+        ),
         "places": {
             name: {
                 "records": batch.guards.records.get(name, 0),
@@ -116,6 +151,7 @@ def feedback_record(
         "notRead": {"rows": batch.unread.rows, "bytes": batch.unread.bytes},
         "dark": {name: len(shades) for name, shades in kept.shades.items()},
         "refused": [{"file": name, "reason": why} for name, why in batch.refused],
+        **({"log": dict(log)} if log else {}),
     }
 
 

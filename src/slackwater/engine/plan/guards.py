@@ -176,7 +176,10 @@ def _hard(plan: Plan, path: Path, first: Station, wanted: Wanted) -> list[_Made]
     """What the operator at the beginning of a path keeps back."""
     node = first.node
     index = next(i for i, n in enumerate(plan.nodes) if n is node)
-    dark = [*wanted.layout.places[index].dark, *wanted.shades[index]]
+    place = wanted.layout.places[index]
+    # What the query filters itself need not be kept back once more.
+    own = [d for d in place.dark if not any(d.record.within(r) for r in place.filtered)]
+    dark = [*own, *wanted.shades[index]]
     if not dark:
         return []
     match = _hidden(Same(node), tuple(dict.fromkeys(dark)))

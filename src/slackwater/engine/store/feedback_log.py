@@ -52,7 +52,7 @@ class FeedbackState:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts; nothing, if there never was feedback."""
-        if not self.read and not self.standing and not self.shades and not self.dropped:
+        if self == FeedbackState():
             return {}
         return {
             "read": self.read,

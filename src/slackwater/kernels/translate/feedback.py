@@ -20,7 +20,15 @@ from slackwater.kernels.translate.types import INTEGER_DIGITS, INTEGERS, NotTran
 from slackwater.model.zone import fixed_offset
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import Column, Columns, moved
-from slackwater.semantics.feedback.condition import And, Comparison, Condition, Constant, Not, Or
+from slackwater.semantics.feedback.condition import (
+    And,
+    Comparison,
+    Condition,
+    Constant,
+    Not,
+    Or,
+    Unknown,
+)
 from slackwater.semantics.feedback.value import ANY
 from slackwater.semantics.patterns import Test
 
@@ -58,6 +66,22 @@ def condition_of(
             "BAD_FEEDBACK", f"the condition {shown} is {e}", hint="use AND, OR, NOT and comparisons"
         ) from None
     return _Reader(columns, ansi, analysed).condition(tree)
+
+
+def known_parts(sql: str, columns: Columns, *, ansi: bool = True) -> Condition:
+    """The condition that an analysed expression is; a part that is no test of a single column is unknown.
+
+    >>> from slackwater.model.schema import Field
+    >>> from slackwater.semantics.feedback.condition import dropped
+    >>> two = Columns((Field("a", "int"), Field("b", "int")))
+    >>> dropped(known_parts("((`a` < `b`) AND (`b` IS NOT NULL))", two))
+    (Pattern(tests=(('b', Test(spans=(), null=True)),)),)
+    """
+    try:
+        tree = parse(sql)
+    except NotTranslatable:
+        return Unknown()
+    return _PartlyReader(columns, ansi, True).condition(tree)
 
 
 class _Known(NamedTuple):
@@ -231,6 +255,16 @@ class _Reader:
             hint="compute it as a column of the output, and test that column",
             part=node.sql(dialect="spark"),
         )
+
+
+class _PartlyReader(_Reader):
+    """Passes over what it cannot read."""
+
+    def condition(self, node: exp.Expression) -> Condition:
+        try:
+            return super().condition(node)
+        except AnalysisError:
+            return Unknown()
 
 
 def _as_written(node: exp.Expression, column: Column) -> Any:

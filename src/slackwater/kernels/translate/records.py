@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from slackwater.model.duck_sql import quote
 from slackwater.model.node import Node
@@ -16,7 +17,7 @@ from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import parted, struct_fields
-from slackwater.semantics.patterns import Pattern, Patterns, Test, Value
+from slackwater.semantics.patterns import Pattern, Patterns, Test, Value, following
 
 _MADE = ("window", "greatest", "least")
 """Kinds of times that are no plain column: their ticks are compared."""
@@ -162,6 +163,11 @@ def _record(node: Node, record: Pattern, duck: bool) -> str:
 
 def _test(node: Node, column: str, test: Test, duck: bool) -> str:
     text, type = _tested(node, column, duck)
+    holes = _holes(test, type)
+    if holes:
+        listed = ", ".join(_literal(h, type, duck) for h in holes)
+        most = f"{text} IS NOT NULL AND {text} NOT IN ({listed})"
+        return f"({text} IS NULL OR ({most}))" if test.null else f"({most})"
     points = [s for s in test.spans if isinstance(s[0], int) and s[1] == s[0] + 1]
     if type in order.FLOATS or type.startswith("decimal") or len(points) < _MANY:
         points = []
@@ -179,6 +185,18 @@ def _test(node: Node, column: str, test: Test, duck: bool) -> str:
     if every:
         return f"({text} IS NOT NULL)"
     return f"({text} IS NOT NULL AND ({' OR '.join(parts) or 'FALSE'}))"
+
+
+def _holes(test: Test, type: str) -> list[Value]:
+    """The values that a test leaves out, if these are many and all others pass: what a filter by a list drops."""
+    spans = test.spans
+    if len(spans) < _MANY or type in order.FLOATS or type.startswith("decimal"):
+        return []
+    if spans[0][0] is not None or spans[-1][1] is not None:
+        return []
+    gaps = [(a[1], b[0]) for a, b in pairwise(spans)]
+    held = [low for low, high in gaps if low is not None and high == following(low)]
+    return held if len(held) == len(gaps) else []
 
 
 def _tested(node: Node, column: str, duck: bool) -> tuple[str, str]:
@@ -241,6 +259,10 @@ def _value(node: Node, column: str, type: str, duck: bool) -> str:
         text = f"struct_extract({quote(name)}, '{_escaped(field)}')" if part else quote(name)
     else:
         text = f"{quoted(name)}.{quoted(field)}" if part else quoted(name)
+    if duck and type in order.FLOATS:
+        # The value itself. Footers have no word of NaN, and the engine takes a column's limits there for those of its values: a
+        # comparison that all others pass would be true for NaN, too. It knows no limits of what a CASE gives.
+        return f"(CASE WHEN {text} IS NULL THEN NULL ELSE {text} END)"
     if type == "boolean":
         return f"CAST({text} AS INTEGER)" if duck else f"CAST({text} AS INT)"
     if type == "date":

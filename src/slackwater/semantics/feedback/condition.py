@@ -10,8 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from slackwater.errors import AnalysisError
 from slackwater.semantics.feedback.columns import Column
-from slackwater.semantics.feedback.value import ANY, Feedback, both, simplified, too_many
+from slackwater.semantics.feedback.value import (
+    ANY,
+    MOST_RECORDS,
+    Feedback,
+    both,
+    simplified,
+    too_many,
+)
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 
 _MOST_ON_THE_WAY = 512
@@ -51,6 +59,11 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """A part that is no test of a single column: of no row can be said what it is for that row."""
+
+
+@dataclass(frozen=True)
 class Not:
     """NOT."""
 
@@ -71,7 +84,7 @@ class Or:
     parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Comparison | Constant | Not | And | Or
+Condition: TypeAlias = Comparison | Constant | Unknown | Not | And | Or
 
 
 def ignore(condition: Condition) -> Feedback:
@@ -84,18 +97,34 @@ def only(condition: Condition) -> Feedback:
     return Feedback.of(records(condition, "not true"), columns(condition))
 
 
+def dropped(condition: Condition) -> Patterns:
+    """Records of rows that a filter drops, since its condition is false or null for them.
+
+    Each part of a conjunction counts by itself: one that takes too many records, or whose records have no test, says nothing.
+    """
+    if isinstance(condition, And):
+        return simplified(r for part in condition.parts for r in dropped(part))
+    try:
+        made = records(condition, "not true")
+    except AnalysisError:
+        return ()
+    return made if len(made) <= MOST_RECORDS and all(r.tests for r in made) else ()
+
+
 def columns(condition: Condition) -> list[Column]:
     """The columns that a condition tests."""
     if isinstance(condition, Comparison):
         return [condition.column]
-    if isinstance(condition, Constant):
+    if isinstance(condition, (Constant, Unknown)):
         return []
     parts = (condition.part,) if isinstance(condition, Not) else condition.parts
     return [c for p in parts for c in columns(p)]
 
 
 def records(condition: Condition, asked: Asked) -> Patterns:
-    """Records that together match the rows for which a condition is as asked."""
+    """Records that together match the rows for which a condition is as asked; with unknown parts, some of those rows."""
+    if isinstance(condition, Unknown):
+        return ()
     if isinstance(condition, Not):
         return records(condition.part, _OPPOSITE[asked])
     if isinstance(condition, Constant):

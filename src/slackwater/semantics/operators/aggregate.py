@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from slackwater.model.node import Aggregate, Node
+from slackwater.model.node import Aggregate, Dedup, Filter, Node, Sort, Source
 from slackwater.model.spans import words_of
 from slackwater.model.window import ByTuple, Landmark, RowWindow, TimeWindow, is_all_time
 from slackwater.semantics.contracts.needs import ALWAYS, Need, Way, by_bound, by_patterns
@@ -131,11 +131,74 @@ def feedback(node: Aggregate, records: Patterns) -> Reaction:
     whole = isinstance(w, TimeWindow) and not is_all_time(w)
     if not whole or (node.emit_empty and not node.keys):
         return common.only_guarded(node, records)
-    return Reaction.of(1, ((r, (_of_rows(node, r),), True) for r in records))
+    each = [part for r in records for part in _by_rows(node, r)]
+    return Reaction.of(1, ((r, (_of_rows(node, r),), True) for r in each))
+
+
+def _by_rows(node: Aggregate, record: Pattern) -> list[Pattern]:
+    """A record in two: the part of which rows can tell by their value, and the rest."""
+    best = _best(node)
+    name = None if best is None else next((c for c in record.columns if c in best.names), None)
+    if best is None or name is None:
+        return [record]
+    test = record.test(name) or Test()
+    told = best.told(test)
+    parts = [record.replaced(name, t) for t in (told, test - told)]
+    return [p for p in parts if not p.empty]
+
+
+@dataclass(frozen=True)
+class _Best:
+    """A greatest or least value that is all that an aggregate computes.
+
+    ``names`` are the results' columns that it is, ``column`` is that of the rows. ``certain``: rows have no null there.
+    """
+
+    names: frozenset[str]
+    column: str
+    greatest: bool
+    certain: bool
+
+    def told(self, test: Test) -> Test:
+        """The part of a test on results by which rows may go: all below (or above) a limit.
+
+        A result that fails the test is made by a row on the other side of the limit, and rows on this side do not change it. One
+        that passes stays on this side whichever of its rows go, also if only nulls are left, provided that null passes, too.
+        """
+        if not test.null and not self.certain:
+            return Test()
+        ends = test.spans[:1] if self.greatest else test.spans[-1:]
+        spans = [s for s in ends if s[0 if self.greatest else 1] is None]
+        # Nulls alone are seldom many: a guard for each row would cost more than they do.
+        return Test.of(spans, test.null) if spans else Test()
+
+
+def _best(node: Aggregate) -> _Best | None:
+    if len(node.primitives) != 1 or node.primitives[0].function not in ("max", "min"):
+        return None
+    (primitive,) = node.primitives
+    # With a FILTER clause the argument is an expression.
+    column = plain_column(primitive.args[0])
+    field = None if column is None else node.child.field(column)
+    keys = {k.name for k in node.keys}
+    names = {o.name for o in node.outputs if plain_column(o.expr) == primitive.column} - keys
+    if column is None or field is None or field.type != primitive.type or not names:
+        return None
+    greatest = primitive.function == "max"
+    return _Best(frozenset(names), column, greatest, _never_null(node.child, column))
+
+
+def _never_null(node: Node, column: str) -> bool:
+    """Whether a column has no null; a column's field tells it of the rows of a stream alone."""
+    while isinstance(node, (Filter, Sort, Dedup)):
+        node = node.child
+    found = node.field(column)
+    return isinstance(node, Source) and found is not None and not found.nullable
 
 
 def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
     """The rows all of whose results match a record; None if that is not for a row to tell."""
+    best = _best(node)
     w, time = node.window, node.times[0].name
     assert isinstance(w, TimeWindow)
     keys = {k.name: plain_column(k.expr) for k in node.keys}
@@ -156,6 +219,8 @@ def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
         elif column in of_result:
             mine = of_result[column](test)
             results = mine if results is None else results & mine
+        elif best is not None and column in best.names and best.told(test) == test:
+            below &= Pattern.of({best.column: test})
         else:
             return None  # it is about a value, which all rows of the group make together
     if results is not None:

@@ -67,6 +67,7 @@ def render_report(location: str | Path, *, title: str | None = None) -> str:
         charts=_charts(points),
         streams=_streams(last),
         promises=[quality.promise(records, s, c) for s, c in quality.columns(last)],
+        feedback=_feedback(records),
         operators=last["operators"],
         outputs=_outputs(records),
         trees={name: in_words_for(tree) for name, tree in query.get("outputs", {}).items()},
@@ -161,6 +162,35 @@ def _state(record: Record, what: str) -> int:
     return sum(int(op["state"][what]) for op in record["operators"].values())
 
 
+# ---- feedback ----
+def _feedback(records: Sequence[Record]) -> dict[str, Any] | None:
+    """What stands, and what was dropped where; None if there never was feedback."""
+    seen = [r["feedback"] for r in records if "feedback" in r]
+    if not seen:
+        return None
+    last = records[-1].get("feedback", {})
+    # A place that is at rest is not in the newest record; its total is in the last that has it.
+    places = {name: place for one in seen for name, place in one["places"].items()}
+    now = last.get("places", {})
+    return {
+        "standing": last.get("standing", []),
+        "said": last.get("said", []),
+        "dark": sum(last.get("dark", {}).values()),
+        "rows": sum(one["notRead"]["rows"] for one in seen),
+        "bytes": sum(one["notRead"]["bytes"] for one in seen),
+        "places": {
+            name: (now.get(name, {}).get("records", 0), place["totalRowsDropped"])
+            for name, place in places.items()
+        },
+        "log": last.get("log", {}),
+    }
+
+
+def _dropped(record: Record, place: str) -> int:
+    places = record.get("feedback", {}).get("places", {})
+    return int(places.get(place, {}).get("rowsDropped", 0))
+
+
 # ---- charts ----
 def _charts(points: Sequence[Bin]) -> list[Chart]:
     axis = svg.Axis(
@@ -191,6 +221,16 @@ def _charts(points: Sequence[Bin]) -> list[Chart]:
     charts.append(
         _bars(axis, "Late rows", f"rows below the bound, or from the future, per {each}", late)
     )
+    places = dict.fromkeys(
+        n for p in points for r in p.records for n in r.get("feedback", {}).get("places", {})
+    )
+    if places:
+        dropped: dict[str, svg.Values] = {
+            n: [p.total(lambda r, n=n: _dropped(r, n)) for p in points]  # type: ignore[misc]
+            for n in places
+        }
+        note = f"rows per {each} that nobody wanted, by place"
+        charts.append(_bars(axis, "Dropped by feedback", note, dropped))
     outputs: dict[str, svg.Values] = {
         n: [p.total(lambda r, n=n: _out(r, n)) for p in points]  # type: ignore[misc]
         for n in points[-1].last["outputs"]

@@ -35,12 +35,14 @@ from slackwater.model.policy import (
     Policy,
     Punctuated,
 )
+from slackwater.model.reacting import Reacting
 from slackwater.model.registry import Registry
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import Kind, TimeColumn, parse_duration, parse_span, window_time
 from slackwater.model.unnamed_time import unnamed_origin
 from slackwater.model.window import all_time
+from slackwater.semantics.feedback_rules import must_exploit
 from slackwater.testing.oracle.expressions import compile_expression, to_duck
 from slackwater.testing.transcripts.aggregates import cut_calls
 from slackwater.testing.transcripts.join import build_join
@@ -174,7 +176,21 @@ class QueryBuilder:
         if node is None and not form.begins:
             begin = ", ".join(f"{f.keys[0]}:" for f in STEPS.values() if f.begins)
             raise bad(f"a pipeline begins with {dict(step)!r}", f"begin it with {begin}")
-        return form.build(self, step, node)
+        return _told(form.build(self, step, node), step)
+
+
+def _told(node: Node, step: Mapping[str, Any]) -> Node:
+    """The operator of a step, told by ``exploit``, ``propagate`` and ``log`` how to deal with feedback."""
+    told = {name: step[name] for name in ("exploit", "propagate", "log") if name in step}
+    if not told or isinstance(node, Source):
+        return node
+    settings = Reacting(**told)
+    if settings.propagate and not settings.exploit and must_exploit(node):
+        raise bad(
+            f"step {dict(step)!r} propagates without exploiting",
+            "results that lack rows would come out",
+        )
+    return replace(node, reacting=settings)
 
 
 def operator_of(step: Mapping[str, Any]) -> type:

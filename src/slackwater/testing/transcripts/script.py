@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from slackwater.semantics.feedback.text import parsed
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.nodes import Oracle
+from slackwater.testing.transcripts.instrument import Instrument
 from slackwater.testing.transcripts.lookup import build_relation
 from slackwater.testing.transcripts.query import PATTERN, QueryBuilder, build_source
 from slackwater.testing.transcripts.windows import bad
@@ -161,7 +162,8 @@ def load(path: str | Path) -> Transcript:
 def parse(text: Mapping[str, Any]) -> Transcript:
     """A transcript from the mapping that its YAML is."""
     known = {
-        "name", "spec", "about", "streams", "relations", "query", "check", "clock", "zone", "script",
+        "name", "spec", "about", "streams", "relations", "query", "check", "clock", "zone", "instrument",
+        "script",
     }  # fmt: skip
     if unknown := set(text) - known:
         raise bad(f"unknown keys {sorted(unknown)}", f"use: {sorted(known)}")
@@ -183,9 +185,27 @@ def parse(text: Mapping[str, Any]) -> Transcript:
         )
     script = _Script(sources, outputs, relations, text.get("clock"), zone)
     steps = script.steps(text["script"])
+    for name, spec in text.get("instrument", {}).items():
+        if name not in outputs:
+            raise bad(f"instrument: '{name}' is no output", f"name: {list(outputs)}")
+        steps = _instrumented(steps, outputs[name], Instrument.of(outputs[name].node, spec, zone))
     return Transcript(
         text["name"], tuple(text.get("spec", ())), sources, outputs, tuple(steps), text, relations
     )
+
+
+def _instrumented(steps: Sequence[Step], output: Output, instrument: Instrument) -> list[Step]:
+    """Steps with the feedback that a test operator at an output issues on the way."""
+    batches = [s for s in steps if not s.crash]
+    each = iter(instrument.issued([s.expect.get(output.name, ()) for s in batches]))
+    made, count = [], 0
+    for step in steps:
+        sent = [] if step.crash else next(each)
+        names = [f"instrument-{output.name}-{count + i}" for i in range(1, len(sent) + 1)]
+        count += len(sent)
+        more = (SaidFeedback(n, output.name, f) for n, f in zip(names, sent, strict=True))
+        made.append(replace(step, feedback=(*step.feedback, *more)))
+    return made
 
 
 def run(transcript: Transcript, executor: Executor) -> None:
