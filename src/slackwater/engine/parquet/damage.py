@@ -24,9 +24,13 @@ _ROWS = 65_536
 
 
 def parquet_sql(path: str, *, rows: bool = False) -> str:
-    """The table function that reads a file; ``rows``: with the number of each row."""
+    """The table function that reads a file; ``rows``: with the number of each row.
+
+    Footers have no word of NaN. The column engine takes a column's limits there for those of all its values, and would drop or
+    keep NaN by them, unless it is told.
+    """
     return (
-        f"read_parquet({literal(path)}, hive_partitioning = false, "
+        f"read_parquet({literal(path)}, hive_partitioning = false, can_have_nan = true, "
         f"{ROW_NUMBER} = {str(rows).lower()})"
     )
 

@@ -259,10 +259,6 @@ def _value(node: Node, column: str, type: str, duck: bool) -> str:
         text = f"struct_extract({quote(name)}, '{_escaped(field)}')" if part else quote(name)
     else:
         text = f"{quoted(name)}.{quoted(field)}" if part else quoted(name)
-    if duck and type in order.FLOATS:
-        # The value itself. Footers have no word of NaN, and the engine takes a column's limits there for those of its values: a
-        # comparison that all others pass would be true for NaN, too. It knows no limits of what a CASE gives.
-        return f"(CASE WHEN {text} IS NULL THEN NULL ELSE {text} END)"
     if type == "boolean":
         return f"CAST({text} AS INTEGER)" if duck else f"CAST({text} AS INT)"
     if type == "date":
