@@ -25,8 +25,12 @@ Bounds = tuple[Any, Any] | None
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows ``first`` to before ``end`` of a file; ``bounds`` are those of some columns. ``is_empty``: one of these has nulls alone."""
+    """Rows ``first`` to before ``end`` of a file; ``bounds`` are those of some columns. ``is_empty``: one of these has nulls alone.
 
+    ``number`` is that of the row group; None if the file cannot be read by row groups.
+    """
+
+    number: int | None
     first: int
     end: int
     bounds: tuple[Bounds, ...]
@@ -36,23 +40,25 @@ class RowGroup:
 def row_groups(
     path: str, folders: Sequence[tuple[str, str]], fields: Sequence[Field]
 ) -> list[RowGroup]:
-    """The row groups of a file, with the bounds of ``fields``."""
+    """The row groups of a file that have rows, with the bounds of ``fields``."""
     columns = FileColumns(path, folders)
     footer = read_metadata(path)
     places = [_place(columns, footer, f) for f in fields]
     if any(s.name.lower() == ROW_NUMBER for s in columns.stored):
         # The column engine could not tell the file's column from its own, so the file is read as one.
-        return [RowGroup(0, footer.num_rows, (None,) * len(fields))]
+        return [RowGroup(None, 0, footer.num_rows, (None,) * len(fields))]
     made, first = [], 0
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
+        if not group.num_rows:
+            continue
         bounds, is_empty = [], False
         for place, field in zip(places, fields, strict=True):
             statistics = None if place is None else group.column(place).statistics
             bounds.append(_bounds(statistics, field))
             if statistics is not None and statistics.has_null_count:
                 is_empty = is_empty or statistics.null_count == group.num_rows
-        made.append(RowGroup(first, first + group.num_rows, tuple(bounds), is_empty))
+        made.append(RowGroup(number, first, first + group.num_rows, tuple(bounds), is_empty))
         first += group.num_rows
     return made
 

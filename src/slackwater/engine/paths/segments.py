@@ -45,9 +45,10 @@ MOST_INDEXES = 16
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows of a file, from ``first`` to before ``end``. ``is_empty``: none of them has a key."""
+    """Rows of a file, from ``first`` to before ``end``: its row group ``number``, if it has one. ``is_empty``: none of them has a key."""
 
     file: TableFile
+    number: int | None
     first: int
     end: int
     is_empty: bool = False
@@ -79,7 +80,7 @@ def segment_index(relation: Relation, files: Sequence[TableFile]) -> SegmentInde
     bounds: list[tuple[Bounds, ...]] = []
     for file in files:
         for group in row_groups(file.path, file.folders, fields):
-            segments.append(Segment(file, group.first, group.end, group.is_empty))
+            segments.append(Segment(file, group.number, group.first, group.end, group.is_empty))
             bounds.append(_by_key(group, [f is not None for f in keys]))
     types = {f.name: arrow_type(f.type) for f in relation.schema}
     ranges = []
@@ -188,8 +189,9 @@ class _Reader:
         file, form = segment.file, self._form
         check_file(file, form.name, self._version)
         opened = self._file(file)
+        is_group = segment.number is not None
         memory = self._batch.settings.memory
-        if opened is None:
+        if opened is None or not is_group:
             rows = file_rows(form, file, memory, (segment.first, segment.end))
         else:
             rows = self._group(segment, *opened)
@@ -210,14 +212,8 @@ class _Reader:
         return self._opened[file]
 
     def _group(self, segment: Segment, opened: pq.ParquetFile, names: list[str]) -> pa.Table:
-        first, number = 0, 0
-        while first < segment.first:
-            first += opened.metadata.row_group(number).num_rows
-            number += 1
-        while first == segment.first and not opened.metadata.row_group(number).num_rows:
-            number += 1  # one without rows begins where the next one does
         try:
-            raw = opened.read_row_group(number, columns=names, use_threads=False)
+            raw = opened.read_row_group(segment.number, columns=names, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise bad_file(segment.file.path, error) from error
         made = raw.select(names).rename_columns([f.name for f in self._form.fields])
