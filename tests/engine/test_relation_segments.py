@@ -17,12 +17,12 @@ import pytest
 
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import RelationUse
-from slackwater.engine.paths.relation_files import file_rows, stored_names
+from slackwater.engine.paths.relation_files import file_rows, group_rows, stored_names
 from slackwater.engine.paths.segments import segment_index
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.plan.relations import TableForm
-from slackwater.engine.store import kept
+from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.versions import TableFile
 from slackwater.errors import AnalysisError
 from slackwater.model.relation import Relation
@@ -151,8 +151,6 @@ def test_after_a_change_segments_of_other_files_stay(query: Large) -> None:
 def test_a_repeated_batch_reads_the_segments_of_its_first_try(query: Large) -> None:
     query.start()
     query.batch(1)
-    from slackwater.engine.store import failpoints
-
     with failing("job.after"), pytest.raises(failpoints.InjectedFailure):
         query.batch(1, 2)
     query.run.stop()
@@ -325,10 +323,8 @@ def test_files_as_they_are_stored_give_what_the_column_engine_reads(tmp_path: Pa
     relation = Relation("d", str(tmp_path), fields, ("id",), fields)
     form = TableForm(relation, tuple(f.name for f in fields))
     file = TableFile(str(path), path.stat().st_size, path.stat().st_mtime_ns)
-    assert stored_names(form, file) == [f.name for f in fields]
-    from slackwater.engine.paths.relation_files import group_rows
-
     with pq.ParquetFile(path) as opened:
+        assert stored_names(form, file, opened.schema_arrow) == [f.name for f in fields]
         quick = group_rows(form, opened.read_row_group(0), "1GB")
     assert quick.equals(file_rows(form, file, "1GB", (0, 2)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from slackwater.engine.parquet.columns import FileColumns
 from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
@@ -51,11 +50,10 @@ def file_rows(
         return scan_to_arrow(connect(memory), _made_sql(form, rows), {}).cast(_schema(form))
 
 
-def stored_names(form: TableForm, file: TableFile) -> list[str] | None:
-    """The names of the form's fields in a file that can be taken as they are stored; None if one cannot."""
+def stored_names(form: TableForm, file: TableFile, stored: pa.Schema) -> list[str] | None:
+    """The names of the form's fields in a file that can be taken as they are ``stored``; None if one cannot."""
     columns = FileColumns(file.path, file.folders)
     given = {name.lower() for name in columns.folders}
-    stored = pq.read_schema(file.path)
     names = []
     for field in form.fields:
         same, kind = matches(columns.stored, field.name), arrow_type(field.type)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from slackwater.engine.parquet.columns import bad_file
+from slackwater.engine.parquet.columns import bad_file, read_metadata
 from slackwater.engine.parquet.row_groups import Bounds, RowGroup, row_groups
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.lookup import table_key
@@ -204,11 +204,12 @@ class _Reader:
     def _file(self, file: TableFile) -> tuple[pq.ParquetFile, list[str]] | None:
         """A file whose columns can be taken as they are stored, with their names in it; None for others."""
         if file not in self._opened:
-            names = stored_names(self._form, file)
-            self._opened[file] = None
-            if names is not None:
+            try:
                 opened = self._open.enter_context(pq.ParquetFile(file.path))
-                self._opened[file] = opened, names
+            except (pa.ArrowException, OSError) as error:
+                raise bad_file(file.path, error) from error
+            names = stored_names(self._form, file, opened.schema_arrow)
+            self._opened[file] = None if names is None else (opened, names)
         return self._opened[file]
 
     def _group(self, segment: Segment, opened: pq.ParquetFile, names: list[str]) -> pa.Table:
@@ -223,7 +224,7 @@ class _Reader:
         opened = self._opened[file]
         if opened is not None:
             return int(opened[0].metadata.num_rows)
-        return int(pq.read_metadata(file.path).num_rows)
+        return int(read_metadata(file.path).num_rows)
 
 
 def null_free(keys: pa.Table) -> pa.Table:
