@@ -116,7 +116,7 @@ class Relations:
             if name not in known:
                 self._described(name, use, use.table.look(), None)
                 continue
-            self._form[name] = use.form or known[name].form
+            self._form_of(name, known[name])
             try:
                 self._check_size(name, use, self._counted(name, use, known[name].version))
             except AnalysisError:
