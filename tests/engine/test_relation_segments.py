@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,21 +18,27 @@ import pytest
 
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import RelationUse
-from slackwater.engine.paths.relation_files import file_rows, group_rows, stored_names
+from slackwater.engine.paths import relation_tables
+from slackwater.engine.paths.batch import RelationAt, Settings
+from slackwater.engine.paths.relation_files import empty_table, file_rows, group_rows, stored_names
+from slackwater.engine.paths.reports import RelationReads
 from slackwater.engine.paths.segments import segment_index
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.plan.relations import TableForm
+from slackwater.engine.plan.steps import GuardStep, LookupStep
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.versions import TableFile
 from slackwater.errors import AnalysisError
+from slackwater.model.names import ROWS as RAW
+from slackwater.model.node import Lookup
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.semantics.segments import Epoch
 from slackwater.sources.tables import ParquetTable
 from slackwater.testing.local.run import LocalInput, LocalRun, failing
 from slackwater.testing.transcripts.query import QueryBuilder
-from tests.engine.test_relations import FIELDS, HELD, PAIRS, SOURCE, Query
+from tests.engine.test_relations import FIELDS, HELD, LEFT, PAIRS, SOURCE, Query
 
 ROWS = 50
 """Rows of a segment."""
@@ -180,6 +187,29 @@ def test_two_joins_with_one_table_see_the_rows_of_both(tmp_path: Path) -> None:
     assert query.batch(900, 10_000) == [(900, None)]
     assert query.record["reads"] == 3  # the first join's segment once more with those of the second
     query.run.stop()
+
+
+def test_the_keys_of_rows_that_a_guard_may_spare_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A soft guard lets rows of implausible times pass, and only the statement itself knows which these are."""
+    asked: list[int] = []
+
+    def part(batch: Any, form: TableForm, keys: list[pa.Table], *rest: Any) -> pa.Table:
+        asked.extend(keys[0][0].to_pylist())
+        return empty_table(form)
+
+    monkeypatch.setattr(relation_tables, "_part", part)
+    relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
+    join = QueryBuilder({"s": SOURCE}, {"out": LEFT}, {"d": relation}).named("out")
+    assert isinstance(join, Lookup)
+    never = Expr("FALSE", "boolean", "FALSE")
+    batch = SimpleNamespace(relations={"d": RelationAt("v", segments=True)}, settings=Settings())
+    rows = pa.table({"k": [1, 2], "ts": [1, 2]})
+    relation_tables.relation_tables(
+        batch, (GuardStep(never, never), LookupStep.of(join)), {RAW: rows}, RelationReads()  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert sorted(asked) == [1, 2]
 
 
 # --- the form ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from slackwater.engine.paths.reports import Reads, RelationReads
 from slackwater.engine.paths.segments import null_free, segment_rows
 from slackwater.engine.paths.steps import relation
 from slackwater.engine.plan.relations import TableForm
-from slackwater.engine.plan.steps import LookupStep, Step
+from slackwater.engine.plan.steps import GuardStep, LookupStep, Step
 from slackwater.engine.store.kept import KeptFiles, kept_files
 from slackwater.engine.store.versions import TableFile, read_version
 from slackwater.kernels.column_engine import connect, scan_to_arrow
@@ -56,7 +56,9 @@ def relation_tables(
     for at, step in enumerate(steps):
         if not isinstance(step, LookupStep) or step not in parts:
             continue
-        sql = keys_sql(step, relation(tuple(steps[:at]), base))
+        # A guard may spare a row, so that the keys of all rows are asked for.
+        before = tuple(s for s in steps[:at] if not isinstance(s, GuardStep))
+        sql = keys_sql(step, relation(before, base))
         keys = scan_to_arrow(connect(batch.settings.memory), sql, {**rows, **tables})
         # Joins with the same table, one behind the other, see the rows of all their keys.
         asked = wanted.setdefault(step.form.table, [])
