@@ -215,6 +215,8 @@ class _Reader:
     def _group(self, segment: Segment, opened: pq.ParquetFile, names: list[str]) -> pa.Table:
         try:
             raw = opened.read_row_group(segment.number, columns=names, use_threads=False)
+        except pa.ArrowMemoryError:
+            raise  # no fault of the file
         except (pa.ArrowException, OSError) as error:
             raise bad_file(segment.file.path, error) from error
         made = raw.select(names).rename_columns([f.name for f in self._form.fields])
