@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import contenders, tables
+from benchmarks import contenders, large_relations, tables
 from benchmarks.cases import NATIVE, SPLITS, selected
 from benchmarks.contenders import DELAY_TEXT, FILES_PER_BATCH, Run
 from benchmarks.datagen import SCHEMA_DDL, Data, prepare
+from benchmarks.large_relations import LargeCase
 from benchmarks.record import ROOT, heading, say, store, written
 from benchmarks.windows import WrongAnswerError, seconds, summary
 
@@ -55,25 +56,34 @@ CASES = (RelationCase("rows", STREAM, 1.3), RelationCase("windows", STREAM, 3.0)
 def main(options: Namespace) -> None:
     """Measure, print, write."""
     scratch = Path(options.scratch).absolute()
-    chosen = list(CASES)
+    every: list[RelationCase | LargeCase] = [*CASES, *large_relations.CASES]
     if options.quick:
         small = replace(STREAM, batches=3, batch_rows=20_000, rate=1_000)
-        chosen = [replace(c, data=small, rounds=1) for c in chosen]
-    chosen = selected(chosen, CASES, options.cases, options.rounds)
+        whole = [replace(c, data=small, rounds=1) for c in CASES]
+        every = [*whole, *(c.quick for c in large_relations.CASES)]
+    every = selected(every, every, options.cases, options.rounds)
+    chosen = [c for c in every if isinstance(c, RelationCase)]
+    large = [c for c in every if isinstance(c, LargeCase)]
     say("data")
     table = write_table(scratch / "data" / "relation")
     sources = {c.data: prepare(c.data, scratch) for c in chosen}
     found: dict[str, Any] = {
         **heading(quick=options.quick, heap=options.heap, cores=contenders.CORES),
         "cases": [],
+        "large": [],
     }
     spark = contenders.session(options.heap)
     try:
         for case in chosen:
             found["cases"].append(one_case(spark, case, sources[case.data], table, scratch))
+        for big in large:
+            found["large"].append(large_relations.one_case(spark, big, scratch))
     finally:
         spark.stop()
-    print(tables.plain(HEAD, rows_of(found)))
+    if found["cases"]:
+        print(tables.plain(HEAD, rows_of(found)))
+    if found["large"]:
+        print(tables.plain(large_relations.HEAD, large_relations.rows_of(found)))
     store("relations", found, quick=options.quick)
     if not options.quick:
         PAGE.write_text(page(found))
@@ -207,6 +217,21 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+def _large(found: dict[str, Any]) -> list[str]:
+    if not found.get("large"):
+        return []
+    rows = found["large"][0]["data"]["table_rows"]
+    return [
+        "## A table larger than memory",
+        "",
+        f"{rows:,} rows of five columns sorted by their key, of which a {large_relations.MEMORY_SHARE}th of the decoded size may be in memory. Spark as the "
+        "join is usually written; and tuned, with the stream's side broadcast and the table persisted.",
+        "",
+        tables.markdown(large_relations.HEAD, large_relations.rows_of(found)),
+        "",
+    ]
+
+
 def page(found: dict[str, Any]) -> str:
     """The figures for readers."""
     return "\n".join(
@@ -218,5 +243,6 @@ def page(found: dict[str, Any]) -> str:
             "",
             tables.markdown(HEAD, rows_of(found)),
             "",
+            *_large(found),
         ]
     )

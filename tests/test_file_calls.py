@@ -38,6 +38,10 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         "bytes that `KeptFiles` maps, read as a table",
         {"pa.ipc.open_file"},
     ),
+    "engine/paths/segments.py": (
+        "files of relations are input, and bytes that `KeptFiles` maps",
+        {"pq.ParquetFile", "pa.ipc.open_file"},
+    ),
     "engine/store/exact_paths.py": (
         "links to input files, for a column engine that takes their names for patterns",
         {"tempfile.TemporaryDirectory", "tempfile.gettempdir", "os.symlink", "os.access"},

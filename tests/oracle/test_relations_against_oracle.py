@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine.store import failpoints
+from slackwater.engine.store import failpoints, kept
 from slackwater.testing.executors.local import local_executor
+from slackwater.testing.local.run import scratch_folder
 from slackwater.testing.transcripts.script import Observed, oracle, parse
 from tests.examples import examples
 
@@ -122,5 +123,37 @@ def test_the_engine_gives_what_the_definition_says(
         splits=splits, groups=groups, crash=crash, crash_from=0, reached=set()
     )
     seen = executor(made)
+    assert [s.message for s in seen if s.error] == []
+    assert list(map(shown, seen)) == list(map(shown, wanted))
+
+
+@pytest.mark.spec("XJ-F46")
+@given(
+    queries(),
+    scripts(),
+    st.booleans(),
+    st.sampled_from([(2, 3, 1), (1, 2)]),
+    st.one_of(st.none(), st.sampled_from(POINTS)),
+    st.sampled_from([100, 3_000, 6_000, 1_000_000]),
+)
+@examples(25)
+def test_a_table_in_segments_gives_what_the_definition_says(
+    query: dict[str, Any],
+    script: list[dict[str, Any]],
+    splits: bool,
+    groups: tuple[int, ...],
+    crash: str | None,
+    memory: int,
+) -> None:
+    """Whatever of it may stay in memory: nothing, a segment or two, all."""
+    made = transcript(query, script)
+    wanted = oracle(made)
+    executor = local_executor(
+        splits=splits, groups=groups, crash=crash, crash_from=0, reached=set(),
+        relation_memory=memory,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patched, scratch_folder() as folder:
+        patched.setenv(kept.LOCAL_DIRS, str(folder / "executor"))  # as workers of Spark have it
+        seen = executor(made)
     assert [s.message for s in seen if s.error] == []
     assert list(map(shown, seen)) == list(map(shown, wanted))

@@ -20,7 +20,9 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import requested_refreshes
 from slackwater.errors import SlackwaterError
 from slackwater.surface.explain import explain_streams
+from slackwater.surface.relation_uses import relation_uses
 from slackwater.testing import local_job
+from slackwater.testing.local import job as job_module
 from tests.surface.helpers import UTC, run
 
 if TYPE_CHECKING:
@@ -49,11 +51,19 @@ def rows_of(kind: str, draw: random.Random, count: int, theirs: bool) -> list[tu
 
 
 @pytest.mark.spec("XJ-F58")
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        *((kind, "whole") for kind in VALUES),
+        *((k, "segments") for k in ("bigint", "string", "decimal(12,2)", "timestamp", "double")),
+    ],
+)
 def test_all_kinds_give_the_rows_of_sparks_batch_joins(
-    kind: str, spark: SparkSession, tmp_path: Path
+    kind: str, form: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys of a type, nulls among them, several times or never; one condition over both sides, one over the relation's rows."""
+    options = {"relationform": form}
+    monkeypatch.setattr(job_module, "relation_uses", lambda plan, _: relation_uses(plan, options))
     draw = random.Random(kind)
     own = WIDER.get(kind, kind)
     left = f"k {own}, ts bigint, v bigint"
@@ -61,7 +71,11 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
     stream_rows = rows_of(kind, draw, 24, theirs=False)
     table_rows = rows_of(kind, draw, 12, theirs=True)
     table = spark.createDataFrame(table_rows, right)
-    table.coalesce(2).write.parquet(str(tmp_path / "d"))
+    if form == "segments":  # of two rows each
+        (tmp_path / "d").mkdir()
+        pq.write_table(table.toArrow(), tmp_path / "d" / "a.parquet", row_group_size=2)
+    else:
+        table.coalesce(2).write.parquet(str(tmp_path / "d"))
 
     def job(df: Any) -> dict[str, Any]:
         s = sw.stream(df, time="ts", name="s", progress=sw.Ordered())
@@ -76,7 +90,11 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
 
     half = len(stream_rows) // 2
     batches = [stream_rows[:half], stream_rows[half:]]
-    seen = local_job(job, left, spark=spark, splits=True).run(batches)
+    run_job = local_job(job, left, spark=spark, splits=True).run
+    if (kind, form) == ("double", "segments"):
+        refused("RELATION_NO_SEGMENTS", lambda: run_job(batches), "double", "relationForm")
+        return
+    seen = run_job(batches)
     spark.createDataFrame(stream_rows, left).createOrReplaceTempView("s")
     table.createOrReplaceTempView("d")
     parts = []
@@ -124,6 +142,7 @@ def test_rows_meet_a_table_on_spark(spark: SparkSession, tmp_path: Path, splits:
             "counts": pairs.groupBy("name", sw.window(10)).agg("sum(v) AS v"),
         },
         tmp_path,
+        options={"relationForm": "auto" if splits else "segments"},
     )
     full_rows = Counter((r["device"], r["name"]) for r in done.rows("full"))
     assert full_rows == Counter([(1, "a"), (2, None), (9, None), (1, "a")])
@@ -137,7 +156,10 @@ def test_rows_meet_a_table_on_spark(spark: SparkSession, tmp_path: Path, splits:
 def test_explain_says_which_form_and_why(spark: SparkSession, tmp_path: Path) -> None:
     d = sw.relation(write(tmp_path / "d", {1: "a"}), "id", "d", refresh="10 minutes", memory="1m")
     text = explain_streams({"x": readings(spark).join(d, [("device", "id")])})
-    assert "relation d: whole (the columns in use must fit into memory=1048576 bytes)" in text
+    assert (
+        "relation d: whole, or in segments (the columns in use fit into memory=1048576 bytes or do not"
+        in text
+    )
     assert "looked at every 10 minutes, columns in use: id, name" in text
     assert "level 1" not in text  # no level, no shuffle, no state
 
@@ -241,11 +263,14 @@ def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
         run(made, tmp_path / f"q{tries}", options=options)
 
     small = s.join(sw.relation(path, "id", "d", memory=100), on)
-    refused("RELATION_TOO_LARGE", lambda: start(small), "memory=", "relationForm")
-    refused("BAD_OPTION", lambda: start(small, relationForm="segments"), "not there yet")
+    refused("RELATION_TOO_LARGE", lambda: start(small), "memory=", "smaller row groups")
+    refused("BAD_OPTION", lambda: start(small, relationForm="parts"), "segments")
+    refused("BAD_OPTION", lambda: start(small, relationEpoch="soon"), "100000 rows")
     refused("BAD_OPTION", lambda: start(small, relationVersions="old"), "newest")
     every = readings(spark, True).join(sw.relation(path, "id", "d", refresh="1 minute"), on)
     refused("NO_CLOCK", lambda: start(every), "clock")
+    plain = readings(spark, True).join(sw.relation(path, "id", "d"), on)
+    refused("NO_CLOCK", lambda: start(plain, relationEpoch="1 minute"), "100000 rows")
     other = sw.relation(write(tmp_path / "e", {1: "b"}), "id", "d")
     two = small.join(
         other.select("id", F.col("name").alias("n")), [("device", "id")], how="left_semi"

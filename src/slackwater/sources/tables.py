@@ -17,7 +17,7 @@ from slackwater.errors import AnalysisError, ExecutionError, SlackwaterError
 from slackwater.kernels.types import arrow_type
 from slackwater.model.schema import Field
 
-_ROWS = 65_536
+_ROWS = 8_192
 
 
 @dataclass(frozen=True)

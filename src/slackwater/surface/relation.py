@@ -62,8 +62,8 @@ def relation(
         When it is looked at for changes: ``"batch"``, as each batch begins; a duration of the query's clock, such as
         ``"10 minutes"``; or ``"never"``. ``query.refresh(name)`` asks for a look in any case.
     memory
-        How much of it may be in memory in each executor: the columns that the query uses. A version that takes more is not
-        used; the last one stays, and the progress record says so.
+        How much of it may be in memory in each executor: the columns that the query uses. If they take more when the query first
+        starts, the table is read in segments, the row groups of its files, where rows need them; then it should be sorted by its key.
     spark
         The session; by default the active one.
 

@@ -111,7 +111,8 @@ def _check_others(others: dict[str, Any]) -> None:
         raise bad_join(
             "deadline",
             deadline,
-            "a table that fits into memory is joined at once, and others cannot be joined yet: leave it out",
+            "rows are joined in the batch in which they come; rows that wait, so that one read of a large table serves many, are "
+            "not there yet: leave it out",
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.engine.clock import Clock, NoClock
+from slackwater.engine.driver.relation_forms import SEGMENTS, WHOLE
 from slackwater.engine.driver.relations import (
     BATCH,
     NEVER,
@@ -18,19 +19,22 @@ from slackwater.engine.driver.relations import (
 )
 from slackwater.engine.plan.plan import Plan
 from slackwater.errors import AnalysisError
+from slackwater.model.time import parse_duration
+from slackwater.semantics.segments import Epoch
 
 
 def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationUse]:
     """How each relation of a plan is had, by its name."""
     form = str(options.get("relationform", "auto")).lower()
-    if form not in ("auto", "whole"):
+    if form not in ("auto", WHOLE, SEGMENTS):
         raise AnalysisError(
             "BAD_OPTION",
             f"relationForm={form!r} is not possible",
-            hint='use "auto", or "whole", which takes a relation into memory whatever its size; relations that are read in '
-            "segments are not there yet",
+            hint='use "auto"; "whole", which takes relations into memory whatever their size; or "segments", which reads of '
+            "them what rows need",
             option="relationForm",
         )
+    epoch = _epoch(options.get("relationepoch"))
     uses: dict[str, RelationUse] = {}
     places: dict[str, str] = {}
     for one in forms_of(plan):
@@ -46,9 +50,29 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
                 hint="give each a name= of its own, or use one sw.relation(...) for all joins",
                 name=relation.name,
             )
-    if form == "whole":
+    if form == WHOLE:
         return {name: replace(use, memory=None) for name, use in uses.items()}
-    return uses
+    forced = SEGMENTS if form == SEGMENTS else None
+    return {name: replace(use, form=forced, epoch=epoch) for name, use in uses.items()}
+
+
+def _epoch(value: Any) -> Epoch:
+    """The option ``relationEpoch``: a number of rows, or a time."""
+    if value is None:
+        return Epoch()
+    text = str(value).strip()
+    number = text.removesuffix("rows").strip()
+    if number.isdigit() and int(number):
+        return Epoch(int(number))
+    try:
+        return Epoch(int(parse_duration(text, what="relationEpoch")), by_time=True)
+    except AnalysisError as error:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationEpoch={value!r} is no span of rows or time",
+            hint='use a number of rows, such as "100000 rows", or a time, such as "1 minute"',
+            option="relationEpoch",
+        ) from error
 
 
 def check_beside(plan: Plan, output: str) -> None:
@@ -84,6 +108,13 @@ def check_clock(uses: Mapping[str, RelationUse], clock: Clock) -> None:
     if not isinstance(clock, NoClock):
         return
     for name, use in uses.items():
+        if use.epoch.by_time:
+            raise AnalysisError(
+                "NO_CLOCK",
+                "relationEpoch is a time, but a query over replays alone has no clock",
+                hint='give a number of rows, such as "100000 rows"; or give the query a clock',
+                relation=name,
+            )
         if use.refresh not in (BATCH, NEVER):
             raise AnalysisError(
                 "NO_CLOCK",

@@ -233,7 +233,7 @@ class Loop:
         if shown:
             result.progress["feedback"] = shown
         if result.relations:
-            result.progress["relations"] = self.relations.record(result, reports)
+            result.progress["relations"] = self.relations.record(result, reports, batch.now)
         self._sync()
         manifests.commit(self.checkpoint, result)
         committed = monotonic()

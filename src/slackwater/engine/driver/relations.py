@@ -8,12 +8,24 @@ the last version stays, and the progress record says why.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from slackwater.engine.driver.relation_forms import (
+    HEADER_BYTES,
+    SEGMENTS,
+    WHOLE,
+    Form,
+    check_segments,
+    largest_segment,
+    outgrown,
+    per_key,
+    segment_count,
+)
+from slackwater.engine.driver.residents import Residents
 from slackwater.engine.operators.held import held_rows
 from slackwater.engine.paths.batch import RelationAt
-from slackwater.engine.paths.relation_tables import file_changed
+from slackwater.engine.paths.relation_files import file_changed
 from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.relations import TableForm
@@ -32,14 +44,13 @@ from slackwater.engine.store.versions import (
 )
 from slackwater.errors import AnalysisError, SlackwaterError
 from slackwater.model.node import Held
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Field
 from slackwater.model.spans import in_words
+from slackwater.semantics.segments import Epoch
 
 BATCH: Literal["batch"] = "batch"
 NEVER: Literal["never"] = "never"
-HEADER_BYTES = 1 << 14
-"""What a decoded file takes on disk besides its values."""
-
 Refresh = int | Literal["batch", "never"]
 """When a relation is looked at: as each batch begins, when so many microseconds are over, or only when somebody asks."""
 
@@ -62,11 +73,17 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class RelationUse:
-    """A relation of a query: its table, when it is looked at, and how much memory it may take; None: as much as it needs."""
+    """A relation of a query: its table, when it is looked at, and how much memory it may take; None: as much as it needs.
+
+    ``form`` says whether its rows are all in memory or read in segments; None: the first where they fit. ``epoch`` is how long rows count as
+    new that ask for a segment.
+    """
 
     table: Table
     refresh: Refresh = BATCH
     memory: int | None = None
+    form: Form | None = None
+    epoch: Epoch = field(default_factory=Epoch)
 
 
 class Relations:
@@ -89,6 +106,8 @@ class Relations:
         self._checkpoint = checkpoint
         self._newest = newest
         self._versions: dict[tuple[str, str], Version] = {}
+        self._form: dict[str, Form] = {}
+        self._residents: dict[str, Residents] = {}
 
     def open(self, last: Manifest | None) -> None:
         """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
@@ -97,13 +116,15 @@ class Relations:
             if name not in known:
                 self._described(name, use, use.table.look(), None)
                 continue
-            size = self._size(name, self._counted(name, use, known[name].version))
-            if use.memory is None or size <= use.memory:
-                continue
-            seen = use.table.look() if use.refresh == BATCH else ()
-            if not seen or version_id(seen) == known[name].version:
-                raise outgrown(name, size, use.memory)
-            self._described(name, use, seen, known[name])  # the next batch takes what is there now
+            self._form_of(name, known[name])
+            try:
+                self._check_size(name, use, self._counted(name, use, known[name].version))
+            except AnalysisError:
+                seen = use.table.look() if use.refresh == BATCH else ()
+                if not seen or version_id(seen) == known[name].version:
+                    raise
+                # The next batch takes what is there now.
+                self._described(name, use, seen, known[name])
 
     def described(self, last: Manifest | None) -> list[str]:
         """The relations for ``explain``."""
@@ -111,10 +132,13 @@ class Relations:
         lines = []
         for name, use in self._uses.items():
             columns = ", ".join(f.name for f in fields_read(self._forms, name))
-            text = f"relation {name}: {described_use(use)}, columns in use: {columns}"
+            form = self._form.get(name, use.form)
+            text = f"relation {name}: {described_use(use, form)}, columns in use: {columns}"
             version = self._versions.get((name, known[name].version)) if name in known else None
             if version is not None:
                 text += f"; version {version.id}, {self._size(name, version)} bytes"
+            if version is not None and form == SEGMENTS:
+                text += f"; {per_key(self._relation(name), version)}"
             lines.append(text)
         return lines
 
@@ -133,7 +157,7 @@ class Relations:
                 continue
             broken = self._broken(name, earlier[name].version)
             if broken is None:
-                same[name] = earlier[name]
+                same[name] = replace(earlier[name], form=self._form_of(name, earlier[name]))
             elif self._newest:
                 same[name] = replace(self._looked(name, base, now, due=True), replaced=True)
             else:
@@ -158,10 +182,19 @@ class Relations:
             name: RelationAt(
                 one.version,
                 before[name].version if name in before else None,
-                self._memory(name, one.version),
+                self._memory(name, one),
+                one.form == SEGMENTS,
+                self._stay(name).names if one.form == SEGMENTS else frozenset(),
             )
             for name, one in taken.items()
         }
+
+    def _stay(self, name: str) -> Residents:
+        if name not in self._residents:
+            use = self._uses[name]
+            assert use.memory is not None, "what is read in segments has a limit"
+            self._residents[name] = Residents(use.memory, use.epoch)
+        return self._residents[name]
 
     def wakes(self, taken: Mapping[str, Taken], base: Manifest | None) -> bool:
         """Whether a new version may have partners for rows that wait."""
@@ -172,12 +205,17 @@ class Relations:
             if name not in before or before[name].version != one.version
         )
 
-    def record(self, done: Manifest, reports: Sequence[TaskReport]) -> dict[str, Any]:
+    def record(
+        self, done: Manifest, reports: Sequence[TaskReport], now: int | None
+    ) -> dict[str, Any]:
         """What the progress record says of each relation."""
         reads = RelationReads()
         for report in reports:
-            for name, one in report.relations.items():
-                reads.add(name, one)
+            for name, counted in report.relations.items():
+                reads.add(name, counted)
+        for name, one in done.relations.items():
+            if one.form == SEGMENTS:
+                self._stay(name).batch(reads.get(name, Reads()), now)
         return {
             name: self._recorded(name, one, reads.get(name, Reads()), done)
             for name, one in done.relations.items()
@@ -190,11 +228,14 @@ class Relations:
         use, last = self._uses[name], (base.relations if base is not None else {}).get(name)
         asked = requested_refreshes(self._checkpoint, base).get(name, 0)
         if last is not None and not due and not self._is_due(name, use, last, asked, now):
-            return replace(last, replaced=False, changed=0)
+            return replace(last, replaced=False, changed=0, form=self._form_of(name, last))
         number = max(asked, 0 if last is None else last.asked)
         stays = None
         if last is not None:
-            stays = replace(last, looked=now, asked=number, problem=None, replaced=False, changed=0)
+            stays = replace(
+                last, looked=now, asked=number, problem=None, replaced=False, changed=0,
+                form=self._form_of(name, last),
+            )  # fmt: skip
         try:
             seen = use.table.look()
             if stays is not None and version_id(seen) == stays.version:
@@ -208,7 +249,11 @@ class Relations:
         if last is not None:
             old = {f.identity for f in self._version(name, last.version).files}
             changed = sum(f.identity not in old for f in version.files)
-        return Taken(version.id, now, now, number, changed=changed)
+        return Taken(version.id, now, now, number, changed=changed, form=self._form[name])
+
+    def _form_of(self, name: str, last: Taken) -> Form:
+        """The form that was chosen stays, unless a start says otherwise."""
+        return self._form.setdefault(name, self._uses[name].form or last.form)
 
     def _is_due(
         self, name: str, use: RelationUse, last: Taken, asked: int, now: int | None
@@ -239,11 +284,34 @@ class Relations:
                 relation=name,
             )
         version = Version(name, tuple(use.table.described(seen, fields, known)))
-        size = self._size(name, version)
-        if use.memory is not None and size > use.memory:
-            raise outgrown(name, size, use.memory)
+        if name not in self._form:
+            form = use.form or (WHOLE if last is None else last.form)
+            if last is None and use.form is None and self._is_too_large(name, use, version):
+                form = SEGMENTS
+            self._form[name] = form
+        self._check_size(name, use, version)
         self._versions[name, version.id] = version
         return version
+
+    def _is_too_large(self, name: str, use: RelationUse, version: Version) -> bool:
+        return use.memory is not None and self._size(name, version) > use.memory
+
+    def _check_size(self, name: str, use: RelationUse, version: Version) -> None:
+        """Refuse a version that takes more memory than it may."""
+        if use.memory is None:
+            return
+        if self._form[name] == WHOLE:
+            size = self._size(name, version)
+            if size > use.memory:
+                raise outgrown(name, size, use.memory)
+            return
+        relation = self._relation(name)
+        columns = [[f.name for f in form.fields] for form in self._forms if form.name == name]
+        size = max(largest_segment(version, each) for each in columns)
+        check_segments(relation, size, use.memory)
+
+    def _relation(self, name: str) -> Relation:
+        return next(form.relation for form in self._forms if form.name == name)
 
     def _version(self, name: str, id: str) -> Version:
         known = self._versions.get((name, id))
@@ -283,8 +351,10 @@ class Relations:
         columns = [f.name for form in self._forms if form.name == name for f in form.fields]
         return sum(file.decoded.get(c, 0) for file in version.files for c in columns)
 
-    def _memory(self, name: str, id: str) -> int:
-        version, limit = self._version(name, id), self._uses[name].memory
+    def _memory(self, name: str, one: Taken) -> int:
+        version, limit = self._version(name, one.version), self._uses[name].memory
+        if one.form == SEGMENTS and limit is not None:
+            return limit
         size = self._size(name, version) if limit is None else limit
         return size + HEADER_BYTES * len(version.files)
 
@@ -299,11 +369,18 @@ class Relations:
     def _recorded(self, name: str, one: Taken, reads: Reads, done: Manifest) -> dict[str, Any]:
         version = self._version(name, one.version)
         age = None if one.looked is None or one.since is None else (one.looked - one.since) // 1000
+        segments: dict[str, Any] = {}
+        count = len(version.files)
+        if one.form == SEGMENTS:
+            count = segment_count(version)
+            per_read = round(reads.rows / reads.files, 1) if reads.files else None
+            segments = {**self._stay(name).figures, "rowsPerRead": per_read}
         return {
             "version": one.version,
             "ageMs": age,
-            "form": "whole",
-            "segments": len(version.files),
+            "form": one.form,
+            "segments": count,
+            **segments,
             "changedSegments": one.changed,
             "bytes": self._size(name, version),
             "hits": reads.hits,
@@ -316,15 +393,21 @@ class Relations:
         }
 
 
-def described_use(use: RelationUse) -> str:
-    """Which form a relation has, and why; and when it is looked at."""
+def described_use(use: RelationUse, form: Form | None = None) -> str:
+    """Which form a relation has, and why; and when it is looked at. ``form`` is known when a query has started."""
+    shown = form or use.form or "whole, or in segments"
     if use.memory is None:
-        why = "forced by the option relationForm"
+        shown, why = WHOLE, "forced by the option relationForm"
+    elif use.form is not None:
+        why = f"forced by the option relationForm; memory={use.memory} bytes"
+    elif form is None:
+        why = f"the columns in use fit into memory={use.memory} bytes or do not, when the query first starts"
     else:
-        why = f"the columns in use must fit into memory={use.memory} bytes"
+        fitted = "fitted" if form == WHOLE else "did not fit"
+        why = f"the columns in use {fitted} into memory={use.memory} bytes when the query first started"
     looked = {BATCH: "looked at in each batch", NEVER: "looked at once"}
     when = looked.get(str(use.refresh)) or f"looked at every {in_words(int(use.refresh))}"
-    return f"whole ({why}), a step on the path of the rows; {when}"
+    return f"{shown} ({why}), a step on the path of the rows; {when}"
 
 
 def relation_names(plan: Plan) -> list[str]:
@@ -345,16 +428,3 @@ def fields_read(forms: Sequence[TableForm], name: str) -> tuple[Field, ...]:
     """The columns that are read of a relation, in any form."""
     fields = (f for form in forms if form.name == name for f in form.fields)
     return tuple(dict.fromkeys(fields))
-
-
-def outgrown(name: str, size: int, memory: int) -> AnalysisError:
-    """The error of a version that takes more memory than it may."""
-    return AnalysisError(
-        "RELATION_TOO_LARGE",
-        f"the columns in use of relation '{name}' take {size} bytes in memory, and memory= allows {memory}",
-        hint='give more, such as memory="1g"; select fewer columns or rows of it; or take it whole whatever its size, with '
-        'option("relationForm", "whole")',
-        relation=name,
-        size=size,
-        memory=memory,
-    )

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.analysis.analyse import struct_of
+from slackwater.engine.lowlevel.tasks import CHUNK_ROWS
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import TaskReport
@@ -103,6 +104,8 @@ def _open_task(path: Path) -> Task:
 
 def _pack_task(batch: Batch, path: Path) -> Task:
     names = [f.name for f in path.fields]
+    # Rows that come together read a segment of a relation once.
+    chunk = CHUNK_ROWS if path.lookups else 1
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -110,6 +113,16 @@ def _pack_task(batch: Batch, path: Path) -> Task:
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
         delivery = Delivery(batch, f"r{path.id}t{task}")
+        pending: list[pa.RecordBatch] = []
+        count = 0
+
+        def send() -> None:
+            nonlocal count
+            rows = pa.Table.from_batches(pending)
+            delivery.send(path, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
+            pending.clear()
+            count = 0
+
         for received in batches:
             is_blob = pc.is_valid(received.column(BLOB))
             passing = received.filter(is_blob)
@@ -117,9 +130,14 @@ def _pack_task(batch: Batch, path: Path) -> Task:
                 yield pa.record_batch(
                     [passing.column(ROUTE), passing.column(BLOB)], names=["route", "blob"]
                 )
-            rows = pa.Table.from_batches([received.filter(pc.invert(is_blob))])
+            rows = received.filter(pc.invert(is_blob))
             if rows.num_rows:
-                delivery.send(path, rows.drop_columns([ROUTE, BLOB]).rename_columns(names))
+                pending.append(rows)
+                count += rows.num_rows
+            if pending and count >= chunk:
+                send()
+        if pending:
+            send()
         delivery.finish()
         messages = list(delivery.messages)
         if delivery.files or delivery.dropped or delivery.relations:

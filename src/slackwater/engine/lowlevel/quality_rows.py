@@ -136,7 +136,7 @@ class QualityRows:
         rows, steps, kept = chunk.along(reader.path)
         rows = rows if kept.all() else rows.filter(pa.array(kept))
         base = relation(steps, f"SELECT * FROM {ROWS}")
-        tables = relation_tables(self.batch, reader.path.lookups, RelationReads())
+        tables = relation_tables(self.batch, steps, {ROWS: rows}, RelationReads())
         key = f"hash({', '.join(reader.keys)})"
         return dict(self._moments({ROWS: rows, **tables}, base, reader.values, key))
 
@@ -174,7 +174,7 @@ def feed(batch: Batch, reader: Reader, chunk: UsableRows) -> Feed:
     items = [PLACE, *(f"{v} AS {ours(f'_v{i}')}" for i, v in enumerate(reader.values))]
     sql = f"SELECT {', '.join(items)} FROM {sub_query(base)}"
     rows = rows if kept.all() else rows.filter(pa.array(kept))
-    tables = relation_tables(batch, reader.path.lookups, RelationReads())
+    tables = relation_tables(batch, steps, {ROWS: rows}, RelationReads())
     passing = sql_to_arrow(connect(batch.settings.memory), sql, {ROWS: rows, **tables})
     at = passing[PLACE].to_numpy()
     passed[at] = True

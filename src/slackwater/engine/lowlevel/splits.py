@@ -126,7 +126,7 @@ def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Ta
         groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
         sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
         reads = task.delivery.relations
-        tables = relation_tables(task.batch, fused.path.lookups, reads, counted=True)
+        tables = relation_tables(task.batch, fused.path.steps, {}, reads, base=base, counted=True)
         partials = scan_to_arrow(connect(memory), sql, tables)
     for i, (least, greatest) in times_of_footers(task.batch, fused, ranges).items():
         for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):

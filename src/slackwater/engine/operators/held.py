@@ -25,7 +25,8 @@ from slackwater.engine.operators.program import (
     State,
     StateStep,
 )
-from slackwater.engine.paths.relation_tables import empty_table, relation_tables
+from slackwater.engine.paths.relation_files import empty_table
+from slackwater.engine.paths.relation_tables import relation_tables
 from slackwater.engine.paths.reports import RelationReads
 from slackwater.engine.paths.steps import relation
 from slackwater.engine.plan.plan import Operator
@@ -114,7 +115,7 @@ class HeldProgram(Program):
         return self._marked(self._queried(step, rows, tables), False)
 
     def _looked_up(self, step: LookupStep, rows: pa.Table) -> pa.Table:
-        tables = relation_tables(self.context.batch, [step], RelationReads())
+        tables = relation_tables(self.context.batch, (step,), {ROWS: rows}, RelationReads())
         return self._queried(step, rows, tables)
 
     def _queried(self, step: LookupStep, rows: pa.Table, tables: dict[str, pa.Table]) -> pa.Table:

@@ -52,12 +52,15 @@ class Settings:
 class RelationAt:
     """A relation as a batch sees it: the ``version`` that it takes, and the one of the batch ``before`` it.
 
-    ``memory`` is how many bytes of it an executor may keep.
+    ``memory`` is how many bytes of it an executor may keep. If it is read in ``segments``, those that ``stay`` are kept
+    from batch to batch, by name.
     """
 
     version: str
     before: str | None = None
     memory: int = 0
+    segments: bool = False
+    stay: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

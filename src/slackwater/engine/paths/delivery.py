@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from slackwater.engine.paths.steps import Queried, relation, renamed
 from slackwater.engine.paths.wire import Message, pack, routes
 from slackwater.engine.plan.guards import Placed, with_guards
 from slackwater.engine.plan.plan import Path
-from slackwater.engine.plan.steps import GuardStep
+from slackwater.engine.plan.steps import GuardStep, Step
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.manifest import OutputFile
 from slackwater.kernels.buckets import buckets_of, group_of
@@ -72,7 +71,8 @@ class Delivery:
         done = 0
         for at, guard in placed:
             if at > done:
-                rows = self._queried(path)(relation(path.steps[done:at]), table)
+                steps = path.steps[done:at]
+                rows = self._queried(steps)(relation(steps), table)
                 table, done = self._as_rows_of(guard, rows), at
             left = self.queried(f"SELECT * FROM {ROWS} WHERE {guard.condition.duck}", table)
             self.drop(guard.place, table.num_rows - left.num_rows)
@@ -97,8 +97,8 @@ class Delivery:
         """
         if path.blocked_by is not None:
             if not path.begins_in_spark:
-                sql = relation(path.stretches[0].steps)
-                table, path = self._queried(path)(sql, table), path.behind_first
+                steps = path.stretches[0].steps
+                table, path = self._queried(steps)(relation(steps), table), path.behind_first
             table = cast_table(table, path.fields)
             self.messages.extend((routes(self.batch.groups)[0], b) for b in pack(path.id, table))
             return
@@ -107,7 +107,7 @@ class Delivery:
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
-        self._route(path, admitted(operator, path, table, self._queried(path)))
+        self._route(path, admitted(operator, path, table, self._queried(path.steps)))
 
     def send_partials(self, path: Path, partials: pa.Table) -> None:
         """Send an aggregate's partials, already cut by bucket, to their groups."""
@@ -134,7 +134,7 @@ class Delivery:
         rows = renamed(path.steps, table)
         if rows is None:
             sql = relation(path.steps, f"SELECT * FROM {ROWS}")
-            rows = self._queried(path)(sql, table)
+            rows = self._queried(path.steps)(sql, table)
         self.keep_output(name, rows)
 
     def keep_output(self, name: str, table: pa.Table) -> None:
@@ -187,9 +187,17 @@ class Delivery:
         """What a statement over rows gives that needs no relation."""
         return _queried(self.batch.settings.memory, {}, sql, table)
 
-    def _queried(self, path: Path) -> Queried:
-        tables = relation_tables(self.batch, path.lookups, self.relations)
-        return partial(_queried, self.batch.settings.memory, tables)
+    def _queried(self, steps: tuple[Step, ...]) -> Queried:
+        """What runs statements of ``steps`` over rows: they may read the tables that these hold rows against."""
+        known: list[tuple[pa.Table, dict[str, pa.Table]]] = []
+
+        def run(sql: str, rows: pa.Table) -> pa.Table:
+            if not known or known[0][0] is not rows:
+                tables = relation_tables(self.batch, steps, {ROWS: rows}, self.relations)
+                known[:] = [(rows, tables)]
+            return _queried(self.batch.settings.memory, known[0][1], sql, rows)
+
+        return run
 
 
 def _queried(memory: str, tables: dict[str, pa.Table], sql: str, rows: pa.Table) -> pa.Table:

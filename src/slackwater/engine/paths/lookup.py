@@ -14,6 +14,9 @@ from slackwater.model.node import raw_name
 FIRST = ours("_first")
 """Whether a row of a relation is the first of those with its key, so that a row of the stream is counted once."""
 
+ASKING = ours("_asking")
+"""How many rows come with a key."""
+
 _LEFT, _RIGHT = ours("_l"), ours("_r")
 _JOINS: dict[How, str] = {
     "inner": "JOIN", "left": "LEFT JOIN", "left_semi": "SEMI JOIN", "left_anti": "ANTI JOIN",
@@ -41,6 +44,13 @@ def left_sql(step: LookupStep, rows: str, guard: str | None = None, carried: str
         text = str(k.duck) if guard is None else f"CASE WHEN {guard} THEN {k.duck} END"
         items.append(f"{text} AS {key(i)}")
     return f"SELECT {', '.join(items)}{carried} FROM {rows}"
+
+
+def keys_sql(step: LookupStep, rows: str) -> str:
+    """The keys that rows come with, each once, and how many rows have it."""
+    keys = [f"{k.duck} AS {key(i)}" for i, k in enumerate(step.keys)]
+    made = f"SELECT {', '.join(keys)} FROM {sub_query(rows)}"
+    return f"SELECT *, count(*) AS {ASKING} FROM {sub_query(made)} GROUP BY ALL"
 
 
 def equal(step: LookupStep) -> str:

@@ -244,12 +244,17 @@ class OperatorReport:
 class Reads:
     """What tasks did for a relation: tables that they had in memory (``hits``) or not (``misses``), files that they decoded
     (``files``) and the bytes of these.
+
+    Of a relation in segments these are counted instead of tables and files. ``asked`` says of each, by name, how many rows asked for it and
+    how many bytes it takes decoded; ``rows`` are those that came with a key.
     """
 
     hits: int = 0
     misses: int = 0
     files: int = 0
     bytes: int = 0
+    rows: int = 0
+    asked: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, other: Reads) -> None:
         """And what was done besides."""
@@ -257,6 +262,20 @@ class Reads:
         self.misses += other.misses
         self.files += other.files
         self.bytes += other.bytes
+        self.rows += other.rows
+        for name, (rows, size) in other.asked.items():
+            self.asked[name] = (self.asked.get(name, (0, 0))[0] + rows, size)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dicts; what only segments have is left out without them."""
+        document: dict[str, Any] = plain(self)
+        return {n: v for n, v in document.items() if v or n not in ("rows", "asked")}
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> Reads:
+        """The inverse of `to_json`."""
+        asked = {name: (rows, size) for name, (rows, size) in json.get("asked", {}).items()}
+        return cls(**{**json, "asked": asked})
 
 
 class RelationReads(dict[str, Reads]):
@@ -310,7 +329,7 @@ class TaskReport:
         if self.dropped:
             parts["dropped"] = dict(self.dropped)
         if self.relations:
-            parts["relations"] = {name: plain(reads) for name, reads in self.relations.items()}
+            parts["relations"] = {name: reads.to_json() for name, reads in self.relations.items()}
         return parts
 
     @classmethod
@@ -325,7 +344,7 @@ class TaskReport:
             json.get("digest"),
             None if progress is None else Progress.from_json(progress),
             json.get("dropped", {}),
-            {name: Reads(**reads) for name, reads in json.get("relations", {}).items()},
+            {name: Reads.from_json(r) for name, r in json.get("relations", {}).items()},
         )
 
 

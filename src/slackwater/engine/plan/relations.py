@@ -66,6 +66,23 @@ class TableForm:
         return made
 
 
+def stored_keys(relation: Relation) -> tuple[Field | None, ...]:
+    """The column of the files behind each key of a relation; None if the key is computed."""
+    fields = {f.name: f for f in relation.fields}
+    return tuple(fields.get(_stored_name(relation, key) or "") for key in relation.key)
+
+
+def _stored_name(relation: Relation, name: str) -> str | None:
+    for change in reversed(relation.changes):
+        if isinstance(change, Expr):
+            continue
+        made = next((c for c in change if c.name == name), None)
+        if made is None or not is_plain(made):
+            return None
+        name = made.expr.sql[1:-1].replace("``", "`")
+    return name
+
+
 def is_plain(column: Named) -> bool:
     """Whether a projection gives a column of its input as it is, by whatever name."""
     text = column.expr.sql

@@ -134,6 +134,27 @@ class KeptFiles:
         """Keep bytes under a name that never means others."""
         self.put(Located(name, 0, data.size, zlib.crc32(data)), data)
 
+    def keep_in_room(self, name: str, data: pa.Buffer) -> bool:
+        """Keep bytes under a name, unless there is no room: then nothing goes for them. Whether they are kept.
+
+        Workers that keep at the same time take turns, so that never more is kept than the limit.
+        """
+        try:
+            with open(self._folder / _LOCK, "a", opener=_private) as turn:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                used = 0
+                for entry in _entries(self._folder):
+                    # What is half written counts as well: its writer may be done with it soon.
+                    with contextlib.suppress(FileNotFoundError):
+                        used += entry.stat().st_size
+                if used + kept_size(data.size) > self._limit:
+                    return False
+                self._size = used
+                self.keep(name, data)
+                return True
+        except OSError:
+            return False
+
     def drop(self, at: Located) -> None:
         _remove(self._path(at))
 
@@ -177,6 +198,11 @@ class KeptFiles:
                 _remove(Path(path))
                 self._size -= status.st_size
         self._size += size
+
+
+def kept_size(length: int) -> int:
+    """What a block of ``length`` bytes takes on disk."""
+    return length + _SEAL.size
 
 
 def kept_files(query: str, owner: str, limit: int) -> KeptFiles | None:

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -78,7 +78,8 @@ class Taken:
 
     Both are times of the batch's clock, None without one. ``asked`` is the newest request for a look that was met. ``problem``
     says why what was seen then is not used. ``changed`` counts the files that the version before had not. ``replaced``: the
-    first try of the batch had taken another version, which is gone.
+    first try of the batch had taken another version, which is gone. ``form`` is how its rows are had: ``whole``, in memory, or
+    in ``segments``; it is left out where it is whole.
     """
 
     version: str
@@ -88,6 +89,7 @@ class Taken:
     problem: str | None = None
     changed: int = 0
     replaced: bool = False
+    form: Literal["whole", "segments"] = "whole"
 
 
 @dataclass
@@ -206,6 +208,9 @@ def _lean(document: dict[str, Any]) -> dict[str, Any]:
     for name in ("feedback", "relations"):
         if not document[name]:
             del document[name]
+    for taken in document.get("relations", {}).values():
+        if taken["form"] == "whole":
+            del taken["form"]
     return document
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import RelationUse
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.relation import Relation
@@ -21,9 +22,13 @@ FIRST_CHANGE = 1_700_000_000
 
 
 class WrittenTable:
-    """A relation whose versions a test writes, each as two files in place of those of the one before."""
+    """A relation whose versions a test writes, each as two files in place of those of the one before.
 
-    def __init__(self, folder: Path, relation: Relation):
+    With ``memory`` it is read in segments of two rows, and so many bytes of it may stay in an executor.
+    """
+
+    def __init__(self, folder: Path, relation: Relation, memory: int | None = None):
+        self.memory = memory
         self.folder = folder
         self.fields = relation.fields
         self.table = ParquetTable(relation.name, str(folder), relation.fields)
@@ -33,7 +38,9 @@ class WrittenTable:
     @property
     def use(self) -> RelationUse:
         """The relation as a query uses it: looked at in every batch."""
-        return RelationUse(self.table)
+        if self.memory is None:
+            return RelationUse(self.table)
+        return RelationUse(self.table, memory=self.memory, form=SEGMENTS)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """The next version."""
@@ -43,7 +50,7 @@ class WrittenTable:
         half = table.num_rows // 2
         for i, part in enumerate((table.slice(0, half), table.slice(half))):
             path = self.folder / f"{self.versions:04d}-{i}.parquet"
-            pq.write_table(part, path)
+            pq.write_table(part, path, row_group_size=None if self.memory is None else 2)
             # So that what is kept of a run does not depend on when it ran.
             os.utime(path, (FIRST_CHANGE, FIRST_CHANGE + self.versions))
         for path in old:

@@ -1,0 +1,226 @@
+"""Joins with a table larger than memory, beside Spark's stream–static join as it is usually written, and tuned.
+
+The table is sorted by its key and may take a 25th of its decoded size in memory. The stream's keys are near each other in time (``clustered``), in
+a hot spot that moves on with each batch (``hot``), anywhere (``uniform``), or by Zipf's law, scattered over the table (``zipf``).
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from benchmarks import contenders, tables
+from benchmarks.cases import NATIVE, SPLITS
+from benchmarks.contenders import FILES_PER_BATCH, Run
+from benchmarks.datagen import SCHEMA_DDL, START_MICROS
+from benchmarks.record import say
+from benchmarks.windows import WrongAnswerError, seconds, summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TUNED = "tuned"
+"""Spark with the stream's side broadcast and the relation persisted."""
+
+ROW_BYTES = 44
+"""What a row of the table takes decoded, about."""
+
+GROUP_ROWS = 50_000
+MEMORY_SHARE = 25
+
+
+@dataclass(frozen=True)
+class LargeCase:
+    """Which keys come, and how many times faster than Spark it should be: as it is written, and tuned."""
+
+    kind: str
+    target: float
+    tuned: float
+    rounds: int = 3
+    table_rows: int = 20_000_000
+    batch_rows: int = 500_000
+    batches: int = 3
+
+    @property
+    def name(self) -> str:
+        """E.g. ``large-uniform``."""
+        return f"large-{self.kind}"
+
+    @property
+    def memory(self) -> int:
+        """How much of the table may be in memory."""
+        return self.table_rows * ROW_BYTES // MEMORY_SHARE
+
+    @property
+    def quick(self) -> LargeCase:
+        """A small one, to see that it runs."""
+        return replace(self, rounds=1, table_rows=1_000_000, batch_rows=10_000)
+
+
+CASES = (
+    LargeCase("clustered", 15.0, 3.0),
+    LargeCase("hot", 8.0, 1.5),
+    LargeCase("uniform", 6.0, 1.0),
+    LargeCase("zipf", 6.0, 1.0),
+)
+
+HEAD = ("case", "as written rows/s", "tuned rows/s", "ours rows/s", "to written", "target", "verdict", "to tuned", "target", "verdict")  # fmt: skip
+
+
+def write_table(folder: Path, rows: int) -> Path:
+    """The table: five columns, sorted by its key, in row groups of `GROUP_ROWS`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rng, writer = np.random.default_rng(7), None
+    for first in range(0, rows, 1_000_000):
+        keys = np.arange(first, min(rows, first + 1_000_000), dtype=np.int64)
+        made = pa.table(
+            {
+                "k": keys,
+                "weight": rng.integers(0, 1000, len(keys)),
+                "price": rng.random(len(keys)),
+                "factor": rng.random(len(keys)),
+                "name": pa.array((keys % 99_991).astype(str)),
+            }
+        )
+        if writer is None:
+            writer = pq.ParquetWriter(folder / "part.parquet", made.schema)
+        writer.write_table(made, row_group_size=GROUP_ROWS)
+    assert writer is not None
+    writer.close()
+    return folder
+
+
+def write_stream(folder: Path, case: LargeCase) -> Path:
+    """The stream's files, `FILES_PER_BATCH` to a batch."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(17)
+    for batch in range(case.batches):
+        keys = keys_of(case, batch, rng)
+        at = START_MICROS + np.arange(batch * len(keys), (batch + 1) * len(keys)) * 10
+        made = pa.table(
+            {
+                "k": keys,
+                "v": rng.integers(0, 100, len(keys)),
+                "ts": pa.array(at, pa.timestamp("us", "UTC")),
+            }
+        )
+        share = len(keys) // FILES_PER_BATCH
+        for part in range(FILES_PER_BATCH):
+            path = folder / f"{batch:04d}-{part}.parquet"
+            pq.write_table(made.slice(part * share, share), path)
+    return folder
+
+
+def keys_of(case: LargeCase, batch: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The keys of a batch."""
+    n, domain = case.batch_rows, case.table_rows
+    if case.kind == "uniform":
+        return rng.integers(0, domain, n)
+    if case.kind == "zipf":
+        # Zipf's law with exponent 1, by the inverse of its distribution; a rank's key is anywhere.
+        ranks = np.exp(rng.random(n) * np.log(domain)).astype(np.int64)
+        return np.asarray(ranks * 2_654_435_761 % domain)
+    width = domain // 50
+    near = (batch * width + rng.integers(0, width, n)) % domain
+    if case.kind == "clustered":
+        return near
+    return np.where(rng.random(n) < 0.9, near, rng.integers(0, domain, n))
+
+
+def one_case(spark: SparkSession, case: LargeCase, scratch: Path) -> dict[str, Any]:
+    """All rounds of a case, the contenders in turns; the first round of each is a warm-up."""
+    table = scratch / "data" / f"large-{case.table_rows}"
+    if not (table / "done").exists():
+        write_table(table, case.table_rows)
+        (table / "done").touch()
+    source = write_stream(scratch / "data" / case.name, case)
+    runs: dict[str, list[Run]] = {NATIVE: [], TUNED: [], SPLITS: []}
+    for number in range(case.rounds + 1):
+        for contender, done in runs.items():
+            work = scratch / "out" / contender
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            query = started(spark, contender, case, source, table, work)
+            run = contenders.finished(spark, query, work, None)
+            if contender == TUNED:
+                spark.catalog.clearCache()
+            check(contender, case, source, table, work / "out")
+            taken = " ".join(f"{b.seconds:.2f}" for b in run.warm())
+            say(f"{case.name}: {contender}, round {number} of {case.rounds}: {taken} s a batch")
+            shutil.rmtree(work, ignore_errors=True)
+            if number:
+                done.append(run)
+    ours = seconds(runs[SPLITS])
+    return {
+        "name": case.name,
+        "target": case.target,
+        "tuned_target": case.tuned,
+        "data": asdict(case),
+        "contenders": {c: summary(r) for c, r in runs.items()},
+        "against_native": tables.ratio(seconds(runs[NATIVE]), ours),
+        "against_tuned": tables.ratio(seconds(runs[TUNED]), ours),
+    }
+
+
+def started(
+    spark: SparkSession, contender: str, case: LargeCase, source: Path, table: Path, work: Path
+) -> Any:
+    """A contender's query: joined rows, written as parquet."""
+    from pyspark.sql import functions as F
+
+    import slackwater as sw
+
+    writer: Any
+    if contender == SPLITS:
+        files = sw.readStream(spark).schema(SCHEMA_DDL)
+        frame = files.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(source))
+        stream = sw.stream(frame, time="ts", name="input", progress=sw.BoundedDelay("1 second"))
+        relation = sw.relation(str(table), "k", "r", memory=case.memory, spark=spark)
+        writer = stream.join(relation, "k").writeStream
+    else:
+        reader = spark.readStream.schema(SCHEMA_DDL)
+        rows = reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(source))
+        static = spark.read.parquet(str(table))
+        if contender == TUNED:
+            static, rows = static.persist(), F.broadcast(rows)
+        writer = rows.join(static, "k").writeStream.outputMode("append")
+    writer = writer.format("parquet").option("path", str(work / "out"))
+    writer = writer.option("checkpointLocation", str(work / "checkpoint"))
+    return writer.trigger(availableNow=True).start()
+
+
+def check(contender: str, case: LargeCase, source: Path, table: Path, out: Path) -> None:
+    """Compare an answer with that of a batch query; a difference ends the benchmark."""
+    totals = "count(*), sum(k * v), sum(weight), sum(length(name)), round(sum(price), 3)"
+    joined = f"FROM '{source}/*.parquet' JOIN '{table}/*.parquet' USING (k)"
+    con = duckdb.connect()
+    wanted = con.sql(f"SELECT {totals} {joined}").fetchall()
+    given = con.sql(f"SELECT {totals} FROM read_parquet('{out}/*.parquet')").fetchall()
+    if wanted != given:
+        raise WrongAnswerError(f"{case.name}: {contender} gave {given}, not {wanted}")
+
+
+def rows_of(found: dict[str, Any]) -> list[list[str]]:
+    """The table of results."""
+    rows = []
+    for case in found.get("large", []):
+        size = case["data"]["batch_rows"]
+        medians = [case["contenders"][c]["median_seconds"] for c in (NATIVE, TUNED, SPLITS)]
+        row = [case["name"], *(tables.rate(size, m) for m in medians)]
+        for gained, target in (
+            (case["against_native"]["ratio"], case["target"]),
+            (case["against_tuned"]["ratio"], case["tuned_target"]),
+        ):
+            row += [tables.times(gained), tables.times(target), tables.verdict(gained, target)]
+        rows.append(row)
+    return rows

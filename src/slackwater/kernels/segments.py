@@ -1,0 +1,127 @@
+"""Which segments of a table may have the keys of some rows, and their rows that have one.
+
+A segment is known by the least and the greatest value of each part of the key. These are bounds: they may be wider than the values,
+and a bound that is null says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """The bounds of one part of the key, a value per segment; null where nothing is known."""
+
+    least: pa.Array
+    greatest: pa.Array
+
+    @property
+    def is_open(self) -> NDArray[np.bool_]:
+        """Which segments may have any value."""
+        return _mask(pc.or_(self.least.is_null(), self.greatest.is_null()))
+
+
+class Wanted:
+    """The values of one part of the keys that rows ask for: each once, in order, with how many rows have it."""
+
+    def __init__(self, values: pa.Array, rows: NDArray[np.int64]):
+        unique = pc.unique(values)
+        order = pc.sort_indices(unique)
+        self.values: pa.Array = unique.take(order)
+        # Where each value came from, so that its rows are added up.
+        places = pc.index_in(values, value_set=self.values).to_numpy()
+        counts = np.bincount(places, weights=rows, minlength=len(self.values))
+        self._before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    def within(self, bounds: KeyRange) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first value, and the one behind the last, that each segment may have."""
+        first = np.zeros(len(bounds.least), np.int64)
+        end = np.full(len(bounds.least), len(self.values), np.int64)
+        known = np.flatnonzero(~bounds.is_open)
+        if len(known):
+            at = pa.array(known)
+            first[known] = _below(self.values, bounds.least.take(at), "min")
+            end[known] = np.maximum(
+                _below(self.values, bounds.greatest.take(at), "max"), first[known]
+            )
+        return first, end
+
+    def rows(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many rows have the values from ``first`` to before ``end``."""
+        return self._before[end] - self._before[first]
+
+
+def _below(values: pa.Array, points: pa.Array, ties: str) -> NDArray[np.int64]:
+    """How many of ``values``, which are distinct, are below each point, or at it if ``ties`` is max; for all types with an order."""
+    among = pc.rank(pa.concat_arrays([values, points]), sort_keys="ascending", tiebreaker=ties)
+    own = pc.rank(points, sort_keys="ascending", tiebreaker=ties)
+    below: NDArray[np.int64] = among.to_numpy()[len(values) :].astype(
+        np.int64
+    ) - own.to_numpy().astype(np.int64)
+    return below
+
+
+class WantedKeys:
+    """Keys that rows ask for, part by part, against the segments of a table.
+
+    ``keys`` has a column per part of the key, without nulls, and ``rows`` how many rows have each.
+    """
+
+    def __init__(self, keys: pa.Table, rows: NDArray[np.int64], ranges: Sequence[KeyRange]):
+        self._parts = [Wanted(c.combine_chunks(), rows) for c in keys.columns]
+        self._slices = [
+            part.within(bounds) for part, bounds in zip(self._parts, ranges, strict=True)
+        ]
+
+    def asking(self) -> NDArray[np.int64]:
+        """How many rows ask for each segment: they have a key that it may have."""
+        counts = [part.rows(*at) for part, at in zip(self._parts, self._slices, strict=True)]
+        least: NDArray[np.int64] = np.minimum.reduce(counts)
+        return least
+
+    def met(self, segment: int, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+        """The rows of a segment that have, in each part, a value that is asked for. ``keys`` are their columns."""
+        keep = None
+        for name, part, (first, end) in zip(keys, self._parts, self._slices, strict=True):
+            values = part.values.slice(first[segment], end[segment] - first[segment])
+            here = pc.is_in(rows[name], value_set=values, skip_nulls=True)
+            keep = here if keep is None else pc.and_(keep, here)
+        return rows if keep is None else rows.filter(keep)
+
+
+def segments_per_key(ranges: KeyRange, rows: NDArray[np.int64]) -> float:
+    """How many segments a key may be in, in the mean: over the least keys of the segments, by their rows."""
+    is_open = ranges.is_open
+    known = np.flatnonzero(~is_open)
+    if not len(known) or not rows.sum():
+        return float(len(rows))
+    least, greatest = ranges.least.take(pa.array(known)), ranges.greatest.take(pa.array(known))
+    starts = _at(least, least, "max")
+    ended = _at(greatest, least, "min")
+    inside = starts - ended + int(is_open.sum())
+    if not rows[known].sum():
+        return float(inside.mean())
+    return float(np.average(inside, weights=rows[known]))
+
+
+def _at(values: pa.Array, points: pa.Array, ties: str) -> NDArray[np.int64]:
+    """How many of ``values``, which may recur, are below each point, or at it if ``ties`` is max."""
+    unique = pc.unique(values)
+    order = pc.sort_indices(unique)
+    unique = unique.take(order)
+    counts = np.bincount(pc.index_in(values, value_set=unique).to_numpy())
+    before = np.concatenate([[0], np.cumsum(counts)])
+    found: NDArray[np.int64] = before[_below(unique, points, ties)]
+    return found
+
+
+def _mask(values: pa.Array) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(bool)
+    return mask
