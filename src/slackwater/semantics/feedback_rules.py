@@ -73,11 +73,13 @@ def laid_out(
     nodes: Sequence[Node],
     outputs: Sequence[tuple[Node, Patterns]],
     testable: Callable[[Node, Pattern], bool] = lambda _, __: True,
+    own: Mapping[int, Patterns] | None = None,
 ) -> Layout:
     """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
 
     An output without feedback is in the list, too: it wants all rows of the operator that it reads. An operator whose results
-    lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
+    lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on. ``own`` are
+    records that operators themselves assert of their inputs, by the operator's id.
     """
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     wanted = [
@@ -95,6 +97,9 @@ def laid_out(
         reaction = rule(node, tuple(r for r in mine if r not in unable) if unable else mine)
         if unable:
             reaction = replace(reaction, guard=(*reaction.guard, *unable))
+        if own and id(node) in own:
+            sent_on = (None if s is None else (*s, *own[id(node)]) for s in reaction.inputs)
+            reaction = replace(reaction, inputs=tuple(sent_on))
         reactions[id(node)] = reaction
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:

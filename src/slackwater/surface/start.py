@@ -52,6 +52,7 @@ from slackwater.surface.options import (
     whole,
 )
 from slackwater.surface.output_types import check_types
+from slackwater.surface.pace import check_pace
 from slackwater.surface.relation_uses import (
     check_beside,
     check_clock,
@@ -286,6 +287,7 @@ class _Group:
             relations=relation_uses(plan, merged), newest_versions=newest_versions(merged),
         )  # fmt: skip
         check_clock(query.relations, query.clock)
+        check_pace(plan, query.clock)
 
         def run(loop: Loop, final: bool) -> SparkQuery:
             # Texts are read again here: also long after the start, when the streams end.
