@@ -83,7 +83,7 @@ __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckReport", "CheckpointError", "ContractWarning",
     "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "Quality", "Relation", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "readStream",
+    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "paced", "readStream",
     "relation", "replay", "script", "session", "sql",
     "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",

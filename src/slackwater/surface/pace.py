@@ -49,9 +49,7 @@ def with_pace(stream: Stream, limit: Any, *, on: str | None, clock: bool) -> Pac
     zone = next((n.zone for n in topological([node]) if isinstance(n, Source)), "UTC")
     paced = Pace(node.schema, node.times, node, time.name, span, clock, zone)
     made = stream._with(paced)
-    return PacedStream(
-        paced, made._inputs, made._analyser, made._spark, made._alias, made._origins
-    )
+    return PacedStream(paced, made._inputs, made._analyser, made._spark, made._alias, made._origins)
 
 
 def check_pace(plan: Plan, clock: Clock) -> None:

@@ -62,7 +62,9 @@ class Guards:
 
     def guarded(self, path: Path, *, soft: bool = True, moving: bool = True) -> Path:
         """A path with its guards as steps; without those that are soft, or that move with each batch, if so asked."""
-        chosen = [(a, g) for a, g in self.of(path) if (soft or not g.soft) and (moving or not g.moving)]
+        chosen = [
+            (a, g) for a, g in self.of(path) if (soft or not g.soft) and (moving or not g.moving)
+        ]
         return with_guards(path, chosen)
 
     def and_also(self, other: Guards) -> Guards:
@@ -81,7 +83,9 @@ class Guards:
 
     def as_moving(self) -> Guards:
         """The same, of limits that move with each batch."""
-        moved = {i: tuple((a, replace(g, moving=True)) for a, g in p) for i, p in self.paths.items()}
+        moved = {
+            i: tuple((a, replace(g, moving=True)) for a, g in p) for i, p in self.paths.items()
+        }
         return replace(self, paths=moved)
 
 

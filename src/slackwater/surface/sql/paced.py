@@ -79,19 +79,19 @@ class _Reader:
         while self.cursor.take("UNION"):
             self.cursor.take("ALL")
             names.append(self._stream("the name of a stream"))
-            if names[-1].text.lower() in [n.text.lower() for n in names[:-1]]:
+            if names[-1].name.lower() in [n.name.lower() for n in names[:-1]]:
                 raise self.text.error(
-                    names[-1].span, "DUPLICATE_NAME", f"stream '{names[-1].text}' is united with itself",
+                    names[-1].span, "DUPLICATE_NAME", f"stream '{names[-1].name}' is united with itself",
                     hint="name each stream once",
                 )  # fmt: skip
         return names
 
     def _stream(self, what: str) -> Word:
         word = self.cursor.expect_name(what)
-        if word.text.lower() not in self.streams:
+        if word.name.lower() not in self.streams:
             raise self.text.error(
-                word.span, "STREAM_NOT_FOUND", f"there is no stream '{word.text}'",
-                hint=meant(word.text, self.names, "streams= has"),
+                word.span, "STREAM_NOT_FOUND", f"there is no stream '{word.name}'",
+                hint=meant(word.name, self.names, "streams= has"),
             )  # fmt: skip
         return word
 
@@ -100,7 +100,7 @@ class _Reader:
         found = []
         while True:
             name = self._stream("the time of a stream, as in a.ts")
-            self.cursor.expect_sign(".", f"'{name.text}'")
+            self.cursor.expect_sign(".", f"'{name.name}'")
             found.append((name, self.cursor.expect_name("a column")))
             if not self.cursor.take_sign(","):
                 break
@@ -109,54 +109,61 @@ class _Reader:
 
     def _place(self, united: list[Word], times: list[tuple[Word, Word]]) -> Stream:
         """The union, once it is known that its times stand in one place."""
-        wanted = {n.text.lower(): n for n in united}
+        wanted = {n.name.lower(): n for n in united}
         for name, column in times:
-            if wanted.pop(name.text.lower(), None) is None:
+            if wanted.pop(name.name.lower(), None) is None:
                 raise self.text.error(
-                    name.span, "BAD_PACE", f"MAX has '{name.text}.{column.text}', which is no stream of the union, or has it twice",
+                    name.span, "BAD_PACE", f"MAX has '{name.name}.{column.name}', which is no stream of the union, or has it twice",
                     hint="give one time of each stream that is united",
                 )  # fmt: skip
         if wanted:
             missing = next(iter(wanted.values()))
             raise self.text.error(
-                missing.span, "BAD_PACE", f"MAX has no time of stream '{missing.text}'",
-                hint=f"add it: MAX(..., {missing.text}.ts)",
+                missing.span, "BAD_PACE", f"MAX has no time of stream '{missing.name}'",
+                hint=f"add it: MAX(..., {missing.name}.ts)",
             )  # fmt: skip
-        named = {n.text.lower(): (n, c) for n, c in times}
-        first, column = named[united[0].text.lower()]
+        named = {n.name.lower(): (n, c) for n, c in times}
+        first, column = named[united[0].name.lower()]
         place, kind = self._at(first, column)
         for word in united[1:]:
-            name, own = named[word.text.lower()]
+            name, own = named[word.name.lower()]
             at, other = self._at(name, own)
             if other != kind:
-                raise self._differ(name, own, f"is {other}, and '{first.text}.{column.text}' is {kind}", "bring them to one type")
+                raise self._differ(
+                    name,
+                    own,
+                    f"is {other}, and '{first.name}.{column.name}' is {kind}",
+                    "bring them to one type",
+                )
             if at != place:
-                text = f"is column {at + 1}, and '{first.text}.{column.text}' is column {place + 1}"
-                raise self._differ(name, own, text, "select the columns in one order: a union goes by position")
-        whole = self.streams[united[0].text.lower()]
+                text = f"is column {at + 1}, and '{first.name}.{column.name}' is column {place + 1}"
+                raise self._differ(
+                    name, own, text, "select the columns in one order: a union goes by position"
+                )
+        whole = self.streams[united[0].name.lower()]
         for word in united[1:]:
             try:
-                whole = whole.union(self.streams[word.text.lower()])
+                whole = whole.union(self.streams[word.name.lower()])
             except AnalysisError as error:
                 raise error.at(self.text.place(word.span)) from None
-        times.sort(key=lambda t: t[0].text.lower() != united[0].text.lower())
+        times.sort(key=lambda t: t[0].name.lower() != united[0].name.lower())
         return whole
 
     def _differ(self, name: Word, column: Word, what: str, hint: str) -> AnalysisError:
         span = Span(name.span.start, column.span.end)
-        return self.text.error(span, "BAD_PACE", f"'{name.text}.{column.text}' {what}", hint=hint)
+        return self.text.error(span, "BAD_PACE", f"'{name.name}.{column.name}' {what}", hint=hint)
 
     def _at(self, name: Word, column: Word) -> tuple[int, str]:
         """The place and the type of a stream's time."""
-        stream = self.streams[name.text.lower()]
+        stream = self.streams[name.name.lower()]
         times = [t.lower() for t in stream.timeColumns]
-        if column.text.lower() not in times:
+        if column.name.lower() not in times:
             raise self.text.error(
-                column.span, "NOT_PROGRESSING", f"'{column.text}' is not a progressing column of '{name.text}'",
-                hint=meant(column.text, stream.timeColumns),
+                column.span, "NOT_PROGRESSING", f"'{column.name}' is not a progressing column of '{name.name}'",
+                hint=meant(column.name, stream.timeColumns),
             )  # fmt: skip
-        at = [c.lower() for c in stream.columns].index(column.text.lower())
+        at = [c.lower() for c in stream.columns].index(column.name.lower())
         return at, stream._node.schema[at].type
 
     def _column(self, name: Word, column: Word) -> str:
-        return self.streams[name.text.lower()].columns[self._at(name, column)[0]]
+        return self.streams[name.name.lower()].columns[self._at(name, column)[0]]

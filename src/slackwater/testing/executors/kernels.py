@@ -47,11 +47,11 @@ from slackwater.model.unnamed_time import UNNAMED
 from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
 from slackwater.semantics.bounds import marks_of, propagate, topological
 from slackwater.semantics.frontier import Points
-from slackwater.semantics.limits import START
 from slackwater.semantics.lateness import (
     dedup_frontier,
     dedup_memory,
 )
+from slackwater.semantics.limits import START
 from slackwater.semantics.pace import Marks, limit
 from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Patterns

@@ -35,7 +35,10 @@ def bounds(node: Pace, run: Run) -> dict[str, int]:
         return dict(below)
     mark = _mark(node, run, run.steps + 1, run.steps + 1)
     oldest = START if mark is None else mark - node.limit
-    return {t.name: max(below[t.name], oldest) if t.name == node.on else below[t.name] for t in node.times}
+    return {
+        t.name: max(below[t.name], oldest) if t.name == node.on else below[t.name]
+        for t in node.times
+    }
 
 
 def items(node: Pace, run: Run) -> list[Item]:
@@ -63,7 +66,9 @@ def _mark(node: Pace, run: Run, steps: int, readings: int) -> int | None:
         for now in clock[:readings]:
             if now is not None:
                 local = node.time.is_local
-                known.append(greatest_shown(now, node.zone) if local else now // (node.time.unit or 1))
+                known.append(
+                    greatest_shown(now, node.zone) if local else now // (node.time.unit or 1)
+                )
     return max(known, default=None)
 
 
