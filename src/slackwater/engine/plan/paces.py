@@ -68,5 +68,11 @@ def pace_guards(
     if not own:
         return NO_GUARDS
     layout = laid_out(plan.nodes, [(o.node, ()) for o in plan.outputs], lambda *_: False, own)
+    # Right in front of a pace a guard would do what the pace does.
+    places = zip(plan.nodes, layout.places, strict=True)
+    layout = replace(
+        layout,
+        places=tuple(replace(p, ports=()) if isinstance(n, Pace) else p for n, p in places),
+    )
     nothing = tuple(() for _ in plan.nodes)
     return guards(plan, Wanted(layout, nothing, {}, over, sources=sources)).as_moving()
