@@ -102,7 +102,9 @@ class Played:
 
     def times(self, output: str) -> list[list[int]]:
         found = self.run.published[output]
-        return [sorted(found[b]["ts"].to_pylist()) if b in found else [] for b in range(self.run.done)]
+        return [
+            sorted(found[b]["ts"].to_pylist()) if b in found else [] for b in range(self.run.done)
+        ]
 
 
 @pytest.mark.spec("FC-F41")
@@ -121,7 +123,11 @@ def test_files_of_old_rows_are_not_opened_and_nothing_else_changes(
     on, off = run("on", "source"), run("off", "off")
     assert on.times("live") == off.times("live") == [[100], [101], [99, 102]]
     assert [r["streams"] for r in on.records] == [r["streams"] for r in off.records]
-    assert [r.get("feedback", {}).get("notRead", {}).get("rows", 0) for r in on.records] == [0, 50, 0]
+    assert [r.get("feedback", {}).get("notRead", {}).get("rows", 0) for r in on.records] == [
+        0,
+        50,
+        0,
+    ]
     assert all("feedback" not in r for r in off.records)
     assert [r["pace"]["rowsDropped"] for r in map(_only_pace, off.records)] == [0, 50, 1]
     assert [r["pace"]["rowsDropped"] for r in map(_only_pace, on.records)] == [0, 0, 0]
@@ -134,7 +140,9 @@ def _only_pace(record: dict[str, Any]) -> dict[str, Any]:
 
 def test_by_the_clock_the_first_batch_of_all_leaves_old_files_unread(tmp_path: Path) -> None:
     node = pace(Union(FIELDS, (TS,), (A, B)), clock=True)
-    ran = Played(tmp_path, {"n": counts(node)}, clock=[100]).play({0: [96, 100], 1: list(range(50))})
+    ran = Played(tmp_path, {"n": counts(node)}, clock=[100]).play(
+        {0: [96, 100], 1: list(range(50))}
+    )
     (record,) = ran.records
     assert record["feedback"]["notRead"]["rows"] == 50
     assert record["streams"]["b"]["numInputRows"] == 50
@@ -239,7 +247,9 @@ def test_a_clock_that_ticks_makes_batches_only_where_it_completes_something(
     assert ran.run.loop.last is not None and ran.run.loop.last.ordinal + 1 == jobs
     if jobs == 2:
         # At 115 the pace promises 110: the window from 100 to 110 is complete, although the stream has said 98.
-        assert [t["n"].to_pylist() for t in ran.run.published["out"].values() if t.num_rows] == [[1]]
+        assert [t["n"].to_pylist() for t in ran.run.published["out"].values() if t.num_rows] == [
+            [1]
+        ]
 
 
 def test_a_mark_does_not_go_back_with_the_clock(tmp_path: Path) -> None:

@@ -31,7 +31,11 @@ def source(rng: random.Random, name: str) -> list[dict[str, Any]]:
     return steps
 
 
-WINDOW = {"window": {"range": 10, "slide": 5}, "by": ["k"], "agg": {"n": "count(*)", "total": "sum(v)"}}
+WINDOW = {
+    "window": {"range": 10, "slide": 5},
+    "by": ["k"],
+    "agg": {"n": "count(*)", "total": "sum(v)"},
+}
 
 
 def case(seed: int) -> dict[str, Any]:
@@ -78,7 +82,12 @@ def case(seed: int) -> dict[str, Any]:
     used = [n for n in streams if any({"from": n} in b for b in branches)]
     for step in script:
         step["rows"] = {n: r for n, r in step.get("rows", {}).items() if n in used}  # type: ignore[attr-defined]
-    text = {"name": "pace", "streams": {n: streams[n] for n in used}, "query": query, "script": script}
+    text = {
+        "name": "pace",
+        "streams": {n: streams[n] for n in used},
+        "query": query,
+        "script": script,
+    }
     if clock:
         text["clock"] = 100
     return text
