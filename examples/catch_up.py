@@ -23,7 +23,7 @@ MICROS = 1_000_000
 def write(folder, minutes, rows):
     """One file per minute of the outage, up to now."""
     folder.mkdir(parents=True)
-    now = int(time.time())
+    now = time.time_ns() // 1_000_000_000
     for minute in range(minutes, 0, -1):
         start = now - minute * 60
         ts = [(start * MICROS + i * 60 * MICROS // rows) for i in range(rows)]
@@ -53,18 +53,18 @@ def caught_up(spark, folder, name, *, paced):
         for row in frame.collect():
             results[row.window.end, row.segment] = (row.cars, row.speed)
 
-    started = time.perf_counter()
     query = sw.start(
         [view(spark, folder, paced=paced).writeStream.queryName(name).foreachBatch(keep)],
         checkpointLocation=str(FOLDER / f"checkpoint-{name}"),
         trigger={"availableNow": True},
     )
     query.awaitTermination()
-    took = time.perf_counter() - started
     first = next(r for r in query.recentProgress if r["numInputRows"])
     skipped = first.get("feedback", {}).get("notRead", {"rows": 0, "bytes": 0})
     rows = first["numInputRows"]
-    print(f"{name}: {rows - skipped['rows']:,} of {rows:,} rows read, {took:.1f} s")
+    print(
+        f"{name}: {rows - skipped['rows']:,} of {rows:,} rows read, {first['durationMs']['total'] / 1000:.1f} s"
+    )
     for figures in first.get("pace", {}).values():
         print(
             f"  limit {figures['limit']}, {figures['rowsDropped']:,} rows dropped behind the scan"
