@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import slackwater as sw
+from slackwater.engine.lowlevel import map_side
 from slackwater.errors import AnalysisError
 from slackwater.model.node import Outpaced, Pace, Union
 
@@ -120,6 +121,37 @@ def test_errors_of_the_clause_have_a_place(
     assert place is not None
     start = place.column - 1
     assert text[start : start + place.length] == at and "^" in str(error.value)
+
+
+def test_the_jvm_reduces_rows_behind_a_pace_with_one_plan(spark: Any, tmp_path: Path) -> None:
+    """The limit of each batch is a number in the plan that is kept."""
+    batches = [
+        [(100, 1), (91, 2)],
+        [(94, 4), (95, 8), (120, 16)],
+        [(114, 32), (115, 64), (135, 128)],
+    ]
+    rows = sw.replay(spark, batches, "ts bigint, v bigint")
+    s = sw.stream(rows, time="ts", name="s", progress=sw.BoundedDelay(30))
+    found: dict[int, tuple[int, int]] = {}
+
+    def keep(frame: Any, batch: int) -> None:
+        found.update({r.wid: (r.n, r.total) for r in frame.collect()})
+
+    sums = s.pace(5).groupBy(sw.window(10)).agg("count(*) AS n", "sum(v) AS total")
+    before = len(map_side._known)
+    query = sw.start(
+        [sums.writeStream.queryName("sums").foreachBatch(keep)],
+        checkpointLocation=str(tmp_path / "ck"),
+        trigger={"availableNow": True},
+    )
+    query.awaitTermination()
+    assert found == {9: (2, 10), 10: (1, 1), 11: (1, 64), 12: (1, 16)}
+    assert [
+        next(iter(r["pace"].values()))["rowsDropped"]
+        for r in query.recentProgress
+        if r["numInputRows"]
+    ] == [0, 1, 1]
+    assert len(map_side._known) == before + 1
 
 
 def test_the_example_of_catching_up(

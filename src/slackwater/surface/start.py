@@ -18,6 +18,7 @@ from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
+from slackwater.engine.driver.pace import pace_lines
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
 from slackwater.engine.driver.spark_logs import opened, quick_logs
@@ -310,7 +311,10 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
-                feedback=guard_lines(plan, loop.last, query.reach),
+                feedback=[
+                    *guard_lines(plan, loop.last, query.reach),
+                    *pace_lines(plan, loop.last, query.reach),
+                ],
                 relations=loop.relations.described(loop.last),
             ),
         )  # fmt: skip

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.driver.feedback import Reach
+from slackwater.engine.driver.pace import pace_lines
 from slackwater.engine.driver.passes import Shown, Written, passed
 from slackwater.engine.lowlevel.fused import Dialect, Fused, numbers_of, query
 from slackwater.engine.paths.batch import Batch
@@ -268,6 +269,16 @@ def test_it_goes_by_the_marks_of_the_manifest_after_a_crash(tmp_path: Path) -> N
     again.run.host, again.run.done = ran.run.host, ran.run.done
     again.play({0: [94, 95]})
     assert again.times("live")[1] == [95]
+
+
+def test_explain_says_what_paces_drop_and_where(tmp_path: Path) -> None:
+    node = pace(Union(FIELDS, (TS,), (A, B)), clock=True)
+    ran = Played(tmp_path, {"live": node}, clock=[100]).play({0: [97], 1: [98]})
+    lines = pace_lines(ran.run.loop.query.plan, ran.run.loop.last, "source")
+    assert lines[0].endswith("the newest ts is 100, drops rows below 95")
+    # Another step of the limit is below what the streams say themselves.
+    assert not lines[1:] or all("for a pace" in line for line in lines[1:])
+    assert pace_lines(ran.run.loop.query.plan, None, "source") == []
 
 
 def test_a_node_is_told_apart_from_one_over_other_rows() -> None:

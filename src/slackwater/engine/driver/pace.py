@@ -53,6 +53,23 @@ def with_paces(
     return replace(feedback, guards=feedback.guards.and_also(made))
 
 
+def pace_lines(plan: Plan, last: Manifest | None, reach: Reach) -> list[str]:
+    """For people: the paces after a batch, and where their inputs drop rows in the next; the clock may move both."""
+    if last is None or not last.marks:
+        return []
+    lines = []
+    for name, node in paces_of(plan).items():
+        mark = last.marks.get(name, START)
+        newest, oldest = (show(node.time, t, plan.zone) for t in (mark, limit(node, mark)))
+        lines.append(f"{name}: the newest {node.on} is {newest}, drops rows below {oldest}")
+    made = with_paces(Arranged(), plan, last.marks, last, last.bounds, reach).guards
+    for path in plan.paths:
+        for at, guard in made.of(path):
+            text = f"{guard.place} -> {path.consumer}, behind {at} step(s): may drop"
+            lines.append(f"{text} {guard.match.sql}, for a pace")
+    return lines
+
+
 def behind(plan: Plan, dropped: dict[str, int]) -> dict[str, int]:
     """The rows that paces dropped, by their names; they are taken out of what guards dropped."""
     return {name: dropped.pop(place_of(name), 0) for name in paces_of(plan)}
