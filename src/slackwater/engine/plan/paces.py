@@ -67,7 +67,7 @@ def pace_guards(
             own[id(node)] = (record,)
     if not own:
         return NO_GUARDS
-    layout = laid_out(plan.nodes, [(o.node, ()) for o in plan.outputs], lambda *_: False, own)
+    layout = laid_out(plan.nodes, [(o.node, ()) for o in plan.outputs], lambda *_: False, own=own)
     # Right in front of a pace a guard would do what the pace does.
     places = zip(plan.nodes, layout.places, strict=True)
     layout = replace(
