@@ -279,6 +279,14 @@ def test_it_goes_by_the_marks_of_the_manifest_after_a_crash(tmp_path: Path) -> N
     assert again.times("live")[1] == [95]
 
 
+def test_in_front_of_windows_no_row_is_dropped(tmp_path: Path) -> None:
+    """They would get dark, and a query that no longer keeps the pace would find them so."""
+    node = pace(counts(A), clock=True)
+    ran = Played(tmp_path, {"n": node}, clock=[100, 100]).play({0: [0, 10, 20]}, {0: [30, 97]})
+    assert all(not b.guards.scans for b in ran.batches)
+    assert ran.run.loop.last is not None and ran.run.loop.last.marks
+
+
 def test_explain_says_what_paces_drop_and_where(tmp_path: Path) -> None:
     node = pace(Union(FIELDS, (TS,), (A, B)), clock=True)
     ran = Played(tmp_path, {"live": node}, clock=[100]).play({0: [97], 1: [98]})
