@@ -20,7 +20,7 @@ from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.paces import paced
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.plan.reading import JvmPartials
-from slackwater.model.node import Aggregate, Filter, Node, Outpaced, Pace, Source, Union
+from slackwater.model.node import Aggregate, Filter, Node, Outpaced, Pace, Sort, Source, Union
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.schema import Expr, Field
 from slackwater.model.time import TimeColumn
@@ -285,6 +285,13 @@ def test_in_front_of_windows_no_row_is_dropped(tmp_path: Path) -> None:
     ran = Played(tmp_path, {"n": node}, clock=[100, 100]).play({0: [0, 10, 20]}, {0: [30, 97]})
     assert all(not b.guards.scans for b in ran.batches)
     assert ran.run.loop.last is not None and ran.run.loop.last.marks
+
+
+def test_rows_that_a_sort_holds_back_raise_no_mark(tmp_path: Path) -> None:
+    """100 waits, since the bound is 98: the newest time that can have come out is 97."""
+    node = pace(Union(FIELDS, (TS,), (Sort(FIELDS, (TS,), A, "ts"), B)))
+    ran = Played(tmp_path, {"live": node}).play({0: [90, 100]}, {1: [91, 92, 93]})
+    assert ran.times("live") == [[90], [92, 93]]
 
 
 def test_explain_says_what_paces_drop_and_where(tmp_path: Path) -> None:
