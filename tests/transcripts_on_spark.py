@@ -27,14 +27,14 @@ ROWS = (
     "aggregates", "arrival_time", "before_the_epoch", "bounded_rows", "closed_orders", "custom_shifts",
     "groupwise_window_types", "holistic_sliding", "join_delayed", "join_outer_disorder", "join_pair_windows",
     "join_semi_anti", "join_tumbling", "lag_limit", "late_drop", "late_raise", "local_times", "lookup_hold",
-    "max_delay", "mini_by_tuple", "mini_closed_session", "mini_rows", "negative_times", "partitions_idle",
+    "max_delay", "mini_by_tuple", "mini_closed_session", "mini_rows", "negative_times", "pace_clock", "partitions_idle",
     "punctuated_partitions", "split_and_merge",
 )  # fmt: skip
 """All that transcripts ask of rows; `test_transcripts_local.py` says what that is, and checks that nothing is missing."""
 
 SPLITS = (
     "aggregates", "custom_shifts", "dedup_within", "groupwise_windows", "join_memory", "join_outer_disorder",
-    "join_pair_windows", "late_union", "lookup_hold", "mini_by_tuple", "mini_landmark", "mini_rows", "mini_session", "sort",
+    "join_pair_windows", "late_union", "lookup_hold", "mini_by_tuple", "mini_landmark", "mini_rows", "mini_session", "pace", "sort",
 )  # fmt: skip
 """Every operator and every type of window; `test_transcripts_local.py` checks that none is missing."""
 

@@ -82,7 +82,8 @@ class InOrderMachine(KernelMachine):
             late, _ = self._judge(source, data, now)
             self.dropped += len(late)
             tables[name] = self._sorted_input(source, data, states[name].bounds)
-        after = self._propagated({n: s.bounds for n, s in states.items()})
+        known = self._known(states, now)
+        after = self._propagated({n: s.bounds for n, s in states.items()}, known)
         found: list[pa.Table] = []
         before = list(self.frontiers)
         for i, node in enumerate(self.nodes):

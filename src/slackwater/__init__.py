@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from slackwater.surface.session import session
     from slackwater.surface.source import stream
     from slackwater.surface.sql.one_query import sql
+    from slackwater.surface.sql.paced import paced
     from slackwater.surface.sql.script import script
     from slackwater.surface.start import start
     from slackwater.surface.stream import Stream
@@ -67,6 +68,7 @@ _LAZY = {
     "relation": "slackwater.surface.relation",
     "start": "slackwater.surface.start",
     "sql": "slackwater.surface.sql.one_query",
+    "paced": "slackwater.surface.sql.paced",
     "script": "slackwater.surface.sql.script",
     "check": "slackwater.surface.check",
     "CheckReport": "slackwater.surface.check",
@@ -81,7 +83,7 @@ __all__ = [
     "AnalysisError", "BoundedDelay", "BoundedLatency", "BoundedRows", "CheckReport", "CheckpointError", "ContractWarning",
     "ExecutionError", "LateRowError",
     "MaxDelay", "Ordered", "Punctuated", "Quality", "Relation", "SetupError", "SlackwaterError", "Stream", "StreamingQuery",
-    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "readStream",
+    "attach", "band", "check", "checkPunctuation", "condition", "heavyHitters", "ignore", "joinAll", "only", "paced", "readStream",
     "relation", "replay", "script", "session", "sql",
     "start", "stream", "udaf", "window",
     "byTuple", "customWindow", "landmark", "linearWindow", "rows", "sessionWindow",

@@ -22,6 +22,8 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Outpaced,
+    Pace,
     Project,
     Sort,
     Source,
@@ -55,6 +57,8 @@ NODES: list[Node] = [
     Union(FIELDS, (), (SOURCE, SOURCE)),
     Dedup(FIELDS, (), SOURCE, ("k",), None, "k"),
     Sort(FIELDS, (), SOURCE, "k"),
+    Pace(FIELDS, (), SOURCE, "k", 1),
+    Outpaced(FIELDS, (), SOURCE, "k", 1),
     Aggregate(
         FIELDS, (), SOURCE, (named("k1"), named("k2")), TimeWindow(5, 5, 0, "k"), (COUNT,),
         (named("o"),),

@@ -476,6 +476,20 @@ def scenarios() -> dict[str, Scenario]:
             runs=1,
         ),
         Scenario(
+            # Whether a row is dropped hangs on the newest time and the clock as they were when its batch began.
+            "pace",
+            {"name": "pace", "clock": BASE, "streams": {"s": _delay(), "r": _delay({"bounded_delay": "90 seconds"})},
+             "query": {
+                 "live": [{"union": [[{"from": "s"}, {"where": "v < 70"}], "r"]}, {"pace": "12 seconds", "clock": True}],
+                 "behind": [{"from": "r"}, {"outpaced": "6 seconds"}],
+                 "sums": [{"from": "live"}, _window("10 seconds", n="count(*)", t="sum(v)")],
+                 "near": [{"from": "s"}, {"pace": "4 seconds"}, _window("5 seconds", n="count(*)")],
+             },
+             "script": _script({"s": rows(19), "r": rows(20)}, tick=9)},
+            frozenset({"s"}),
+            runs=1,
+        ),
+        Scenario(
             "moving viewport",
             {"name": "moving viewport", "streams": {"s": _delay(), "r": _delay()},
              "query": {

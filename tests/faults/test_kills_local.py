@@ -19,6 +19,7 @@ from tests.faults.scenarios import scenarios
 
 SCENARIO = scenarios()["sliding"]
 ORDERS = scenarios()["closed orders"]
+PACE = scenarios()["pace"]
 
 
 @pytest.fixture
@@ -60,6 +61,21 @@ def test_orders_that_punctuation_closes_are_neither_lost_nor_repeated(point: str
     before = visible(state)
     finish(ORDERS, state, groups=2)
     assert visible(state) == before
+
+
+@pytest.mark.spec("FC-F41")
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(p, marks=[] if p in ("intent.after", "job.after") else pytest.mark.faults)
+        for p in POINTS
+    ],
+)
+def test_a_pace_judges_a_repeated_batch_as_it_did_before(point: str, state: Path) -> None:
+    assert kill_at(PACE, state, point, HITS[point]) == -signal.SIGKILL
+    assert not has_ended(state)
+    finish(PACE, state, groups=3)
+    assert PACE.compare(state) == (0, 0)
 
 
 def test_the_scenario_can_show_a_loss() -> None:

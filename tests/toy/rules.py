@@ -17,6 +17,7 @@ trace = common.same_trace
 copies = common.same_copies
 feedback = common.same_feedback  # each row waits for itself alone
 newest = common.same_newest
+heard = common.same_newest
 
 
 def entering(node: Delay) -> tuple[str, ...]:

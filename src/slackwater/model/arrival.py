@@ -17,6 +17,8 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Outpaced,
+    Pace,
     Project,
     Sort,
     Source,
@@ -147,7 +149,7 @@ def _filter(node: Filter, below: Node, extra: Sequence[Field], passing: bool) ->
     return Project((*node.schema, *extra), node.times, below, tuple(columns), _unmoved(node))
 
 
-def _dedup(node: Dedup, below: Node, extra: Sequence[Field], passing: bool) -> Node:
+def _with_more(node: Dedup | Pace, below: Node, extra: Sequence[Field], passing: bool) -> Node:
     return replace(node, schema=(*node.schema, *extra), child=below)
 
 
@@ -178,7 +180,9 @@ PASSING: Registry[Passing | None] = Registry(
         Source: None,
         Filter: Passing(_filter, counted=True),
         Project: Passing(_project, counted=True),
-        Dedup: Passing(_dedup, counted=False),
+        Dedup: Passing(_with_more, counted=False),
+        Pace: Passing(_with_more, counted=False),
+        Outpaced: Passing(_with_more, counted=False),
         # Their rows have no order of arrival but that of batches, or that of time.
         Late: None,
         Union: None,

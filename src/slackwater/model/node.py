@@ -188,6 +188,29 @@ class Sort(_OneChild, Node):
 
 
 @dataclass(frozen=True)
+class Pace(_OneChild, Node):
+    """Rows whose time ``on`` is no more than ``limit`` ticks below the mark, the newest plausible time of the child's rows as it
+    was when the batch began. With ``clock`` the clock's reading counts as one more time; ``zone`` is whose clock shows local times.
+    """
+
+    child: Node = field(default=None)  # type: ignore[assignment]
+    on: str = ""
+    limit: int = 0
+    clock: bool = False
+    zone: str = "UTC"
+
+    @property
+    def time(self) -> TimeColumn:
+        """The time by which rows are judged."""
+        return next(t for t in self.times if t.name == self.on)
+
+
+@dataclass(frozen=True)
+class Outpaced(Pace):
+    """The other rows: those that a `Pace` with the same settings over the same child drops (``paced.late``)."""
+
+
+@dataclass(frozen=True)
 class SharedSort(_Readers, Sort):
     """Rows that wait for several sorts, each with a slack of its own. Made by the planner, not by users.
 

@@ -18,6 +18,8 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Outpaced,
+    Pace,
     Project,
     SharedPanes,
     SharedSort,
@@ -93,6 +95,15 @@ def _dedup(node: Dedup, policies: bool) -> str:
 
 def _sort(node: Sort, _: bool) -> str:
     return f"sort by {node.on}"
+
+
+def _pace(node: Pace, policies: bool) -> str:
+    clock = " and the clock" if node.clock else ""
+    return f"pace {_shown(node, policies).span(node.limit, node.on)} by {node.on}{clock}"
+
+
+def _outpaced(node: Outpaced, policies: bool) -> str:
+    return f"dropped by {_pace(node, policies)}"
 
 
 def _aggregate(node: Aggregate, policies: bool) -> str:
@@ -216,6 +227,8 @@ LINES: Registry[Callable[[Any, bool], str]] = Registry(
         Dedup: _dedup,
         Sort: _sort,
         SharedSort: _sort,
+        Pace: _pace,
+        Outpaced: _outpaced,
         Aggregate: _aggregate,
         SharedPanes: _aggregate,
         Join: _join,

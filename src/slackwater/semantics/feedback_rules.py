@@ -77,12 +77,14 @@ def laid_out(
     outputs: Sequence[tuple[Node, Patterns]],
     testable: Callable[[Node, Pattern], bool] = lambda _, __: True,
     said: Mapping[int, Patterns] = MappingProxyType({}),
+    own: Mapping[int, Patterns] = MappingProxyType({}),
 ) -> Layout:
     """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
 
     An output without feedback is in the list, too: it wants all rows of the operator that it reads. An operator whose results
     lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
-    ``said`` is what filters of the plan drop, by their place in it: they assert that of what they read.
+    ``said`` is what filters of the plan drop, by their place in it: they assert that of what they read. ``own`` are records
+    that other operators assert of their inputs, by the operator's id.
     """
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     wanted = [
@@ -95,13 +97,18 @@ def laid_out(
     reactions = {}
     for at, node in reversed(list(enumerate(nodes))):
         asserted[id(node)] = agreed(readers[id(node)])
-        reaction = reactions[id(node)] = _reaction(node, asserted[id(node)], testable)
+        reaction = _reaction(node, asserted[id(node)], testable)
+        if id(node) in own:
+            sent_on = (None if s is None else (*s, *own[id(node)]) for s in reaction.inputs)
+            reaction = replace(reaction, inputs=tuple(sent_on))
+        reactions[id(node)] = reaction
         filters = said.get(at, ()) if node.reacting.propagate else ()
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:
-                own = _said(child, filters)
+                dropped = _said(child, filters)
                 records = _settled(child, sent)
-                readers[id(child)].append((*records, *_beyond(own, records)) if own else records)
+                both_ways = (*records, *_beyond(dropped, records)) if dropped else records
+                readers[id(child)].append(both_ways)
 
     def rest(at: int, child: Node, records: Patterns | None) -> Patterns:
         left = _beyond(_settled(child, records or ()), asserted[id(child)])

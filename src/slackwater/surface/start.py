@@ -18,6 +18,7 @@ from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.moving import resume
 from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
+from slackwater.engine.driver.pace import pace_lines
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
 from slackwater.engine.driver.spark_logs import opened, quick_logs
@@ -52,6 +53,7 @@ from slackwater.surface.options import (
     whole,
 )
 from slackwater.surface.output_types import check_types
+from slackwater.surface.pace import check_pace
 from slackwater.surface.relation_uses import (
     check_beside,
     check_clock,
@@ -286,6 +288,7 @@ class _Group:
             relations=relation_uses(plan, merged), newest_versions=newest_versions(merged),
         )  # fmt: skip
         check_clock(query.relations, query.clock)
+        check_pace(plan, query.clock)
 
         def run(loop: Loop, final: bool) -> SparkQuery:
             # Texts are read again here: also long after the start, when the streams end.
@@ -308,7 +311,10 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
-                feedback=guard_lines(plan, loop.last, query.reach),
+                feedback=[
+                    *guard_lines(plan, loop.last, query.reach),
+                    *pace_lines(plan, loop.last, query.reach),
+                ],
                 relations=loop.relations.described(loop.last),
             ),
         )  # fmt: skip

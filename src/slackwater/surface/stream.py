@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from slackwater.surface.check import CheckReport
     from slackwater.surface.conditions import ConditionSpec
     from slackwater.surface.grouped import GroupedStream
+    from slackwater.surface.pace import PacedStream
     from slackwater.surface.relation import Relation
     from slackwater.surface.writer import StreamWriter
 
@@ -449,6 +450,25 @@ class Stream:
         return self._with(Sort(self._node.schema, (time,), self._node, time.name))
 
     orderBy = sort
+
+    def pace(self, limit: Any, *, on: str | None = None, clock: bool = False) -> PacedStream:
+        """The rows that are not too old to be of use: at most ``limit`` behind the newest time of the stream.
+
+        The newest time is that of when the batch began. The result waits for no row that is older, so a branch that lags
+        behind holds nobody back, and inputs need not read such rows. The rows that are dropped are its stream ``late``.
+
+        Parameters
+        ----------
+        limit
+            A duration such as ``"5 minutes"``, or a number where times are integers.
+        on
+            The progressing column; the first by default.
+        clock
+            Whether the clock counts as one more time, so that all rows that are too old by it are dropped at once.
+        """
+        from slackwater.surface.pace import with_pace
+
+        return with_pace(self, limit, on=on, clock=clock)
 
     def withQuality(self, policy: Policy) -> Stream:
         """The same result under a target or slack of its own; other results of the same streams keep theirs.

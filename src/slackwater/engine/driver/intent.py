@@ -14,6 +14,7 @@ from slackwater.engine.driver.feedback import taken_in
 from slackwater.engine.lowlevel.inputs import SplitInput, source_files
 from slackwater.engine.operators.ledgers import owes
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS
 from slackwater.engine.progress.step import new_progress
 from slackwater.engine.store import log_digest
 from slackwater.engine.store import manifest as manifests
@@ -172,7 +173,12 @@ def time_tells(query: Query, base: Manifest | None, batch: Batch) -> bool:
     """Whether a batch without news can change anything: bounds follow the clock, or Spark itself keeps rows."""
     if base is not None and base.final:
         return False
-    return _keeps_rows(query) or new_progress(batch, []).bounds != batch.bounds
+    if _keeps_rows(query):
+        return True
+    after = new_progress(batch, []).bounds
+    changed = {name for name, bounds in after.items() if bounds != batch.bounds.get(name)}
+    # The promise of a pace follows the clock. Whether it tells anything is for those to say that hold rows or results.
+    return any(type(batch.plan.node(name)) not in ROW_OPERATORS for name in changed)
 
 
 def _keeps_rows(query: Query) -> bool:

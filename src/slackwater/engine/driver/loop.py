@@ -33,6 +33,7 @@ from slackwater.engine.driver.feedback import (
 )
 from slackwater.engine.driver.host import Host, SparkHost
 from slackwater.engine.driver.intent import check_done, has_news, intended, time_tells
+from slackwater.engine.driver.pace import behind, marks_in_force, pace_record, with_paces
 from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import feedback_log, feedback_record, progress_record
 from slackwater.engine.driver.relations import Relations, RelationUse
@@ -43,12 +44,18 @@ from slackwater.engine.operators.ledgers import holds_of, regrouped
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.batch import Batch, Settings
 from slackwater.engine.paths.reports import Progress, TaskReport, dropped_by, progress_of
+from slackwater.engine.plan.paces import paced
 from slackwater.engine.plan.placing import decisions, stores
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.quality import adapted
 from slackwater.engine.progress.recall import recall_adapted
 from slackwater.engine.progress.statistics import gathered, measured
-from slackwater.engine.progress.step import bounds_of, held_bounds
+from slackwater.engine.progress.step import (
+    bounds_of,
+    held_bounds,
+    known_marks,
+    marks_by_name,
+)
 from slackwater.engine.store import failpoints, history
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -59,7 +66,7 @@ from slackwater.engine.store.evidence import (
     published_mark,
     set_mark,
 )
-from slackwater.engine.store.feedback_log import set_aside
+from slackwater.engine.store.feedback_log import intent_of, set_aside
 from slackwater.engine.store.manifest import Intent, Manifest, OutputFile, Run
 from slackwater.engine.store.runs import regroup
 from slackwater.engine.store.spark_log import is_committed
@@ -194,8 +201,11 @@ class Loop:
             self.query, self.checkpoint, self.relations, batch_id, base, bounds, final=self.final
         )
         feedback = arranged(self.query.plan, intent, base, bounds, self.query.reach)
+        marks = marks_in_force(self.query.plan, base, intent.now)
+        reach: Reach = intent_of(intent).reach or self.query.reach  # type: ignore[assignment]
+        feedback = with_paces(feedback, self.query.plan, marks, base, bounds, reach)
         intent = self._signed(intent, feedback)
-        batch = self._batch(intent, base, bounds, feedback)
+        batch = self._batch(intent, base, bounds, feedback, marks)
         ended = base is not None and base.final
         news = has_news(self.query, self.checkpoint, self.relations, intent, base, batch)
         news = news or (feedback.changed and not ended)
@@ -224,6 +234,7 @@ class Loop:
         places = decided.result() if decided is not None else {}
         result = self._manifest(intent, batch, base, reports, places)
         dropped = with_unread(dropped_by(reports), feedback.unread)
+        too_old = behind(self.query.plan, dropped)
         kept = with_counts(feedback.state, dropped)
         result.feedback = kept.to_json()
         times = {"plan": planned - started, "job": finished - planned}
@@ -232,6 +243,8 @@ class Loop:
         shown = feedback_record(feedback, kept, dropped, batch.now, log)
         if shown:
             result.progress["feedback"] = shown
+        if too_old:
+            result.progress["pace"] = pace_record(self.query.plan, marks, result, too_old)
         if result.relations:
             result.progress["relations"] = self.relations.record(result, reports, batch.now)
         self._sync()
@@ -274,6 +287,7 @@ class Loop:
         base: Manifest | None,
         bounds: dict[str, dict[str, int]],
         feedback: Arranged,
+        marks: Mapping[str, int],
     ) -> Batch:
         runs: dict[str, list[list[Run]]] = {}
         if base is not None:
@@ -281,7 +295,7 @@ class Loop:
         ledgers = base.ledgers if base is not None else {}
         staging = {n: s.staging() for n, s in self.query.sinks.items()}
         return Batch(
-            plan=passed(self.query.plan, Begun(base)),
+            plan=paced(passed(self.query.plan, Begun(base)), marks),
             id=intent.batch,
             epoch=intent.epoch,
             groups=intent.groups,
@@ -301,6 +315,7 @@ class Loop:
             settings=self.query.settings,
             failpoints=os.environ.get(failpoints.ENV, ""),
             guards=feedback.guards,
+            marks=base.marks if base is not None else {},
         )
 
     def _bounds(self, base: Manifest | None) -> dict[str, dict[str, int]]:
@@ -312,6 +327,7 @@ class Loop:
             self.query.plan,
             {n: state.bounds for n, state in base.sources.items() if n in known},
             base.holds,
+            known_marks(self.query.plan, base.sources, base.marks, None),
         )
 
     def _splits(
@@ -361,7 +377,7 @@ class Loop:
             for name, files in report.outputs.items():
                 outputs[name].extend(files)
         holds = holds_of(batch, held)
-        bounds = held_bounds(self.query.plan, progress, holds) if holds else progress.bounds
+        bounds = held_bounds(batch, progress, holds) if holds else progress.bounds
         ended = all(
             v >= END for s in self.query.plan.sources for v in progress.bounds[s.name].values()
         )
@@ -395,6 +411,9 @@ class Loop:
             holds={op: list(h) for op, h in holds.items()},
             tables={op: live for op, live in tables.items() if live},
             statistics=statistics,
+            marks=marks_by_name(
+                self.query.plan, progress.states, holds or batch.holds, batch.marks, intent.now
+            ),
         )
 
     def _check_late(self, progress: Progress) -> None:

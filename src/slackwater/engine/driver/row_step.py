@@ -27,7 +27,7 @@ from slackwater.engine.paths.wire import (
     unpack,
 )
 from slackwater.engine.plan.plan import Path
-from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import FilterStep, LookupStep, PaceStep, ProjectStep, unknown_step
 from slackwater.kernels.types import arrow_schema, cast_table
 from slackwater.model.names import ours
 from slackwater.model.schema import Field
@@ -72,6 +72,8 @@ def _row_step(current: DataFrame, batch: Batch, path: Path) -> DataFrame:
                 shown = tuple(Field(c.name, c.expr.type) for c in step.columns)
             case LookupStep():
                 raise TypeError("a table of a relation is with the column engine")
+            case PaceStep():
+                raise TypeError("the limit of a pace is with the column engine")
             case _:
                 raise unknown_step(step)
     # mapInArrow looks columns up by name, and would take a dot in one for a field of a struct.

@@ -24,6 +24,7 @@ from slackwater.engine.plan.steps import (
     FilterStep,
     GuardStep,
     LookupStep,
+    PaceStep,
     ProjectStep,
     unknown_step,
 )
@@ -74,7 +75,7 @@ class Fused:
     @classmethod
     def of(cls, plan: Plan, path: int, guards: Guards = NO_GUARDS) -> Fused:
         """From the path that a reading names."""
-        way = guards.guarded(plan.path(path))
+        way = guards.guarded(plan.path(path), moving=False)
         source, operator = plan.node(way.producer), plan.operator(way.consumer)
         assert isinstance(source, Source) and operator is not None
         return cls(source, way, operator, resolve_source(source))
@@ -83,6 +84,16 @@ class Fused:
     def guards(self) -> list[GuardStep]:
         """The guards of feedback on its path."""
         return [s for s in self.path.steps if isinstance(s, GuardStep)]
+
+    @property
+    def paces(self) -> list[PaceStep]:
+        """The paces on its path."""
+        return [s for s in self.path.steps if isinstance(s, PaceStep)]
+
+    @property
+    def counted(self) -> list[GuardStep | PaceStep]:
+        """The steps whose dropped rows are counted, in the order of the path."""
+        return [s for s in self.path.steps if isinstance(s, GuardStep | PaceStep)]
 
 
 def marks(count: int) -> list[int]:
@@ -186,7 +197,7 @@ def query(
             items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
             if fused.settings[i].kind in NEEDS_OLDEST:
                 items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
-    for n, _ in enumerate(fused.guards, 1):
+    for n, _ in enumerate(fused.counted, 1):
         items.append(f"count(CASE WHEN {GONE} = {n} THEN 1 END) AS {ours(f'_gone{n}')}")
     whole = ranges if ranges is not None else [None] * len(source.times)
     return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
@@ -254,10 +265,10 @@ def _relation(
         passes = enters_sql(_judged(passing), source.late)
         sql = f"SELECT *, {passes} AS {PASS} FROM {sub_query(sql)}"
         carried.append(PASS)
-    if fused.guards:
+    if fused.counted:
         sql = f"SELECT *, 0 AS {GONE} FROM {sub_query(sql)}"
         carried.append(GONE)
-    filtered, guards = False, 0
+    filtered, guards, paces = False, 0, 0
     for step in fused.path.steps:
         match step:
             case GuardStep():
@@ -271,6 +282,16 @@ def _relation(
                 items = [
                     f"{PASS} AND NOT ({gone}) AS {PASS}",
                     f"CASE WHEN {gone} THEN {guards} ELSE {GONE} END AS {GONE}",
+                ]
+                sql = f"SELECT {dialect.without(f'{PASS}, {GONE}')}, {', '.join(items)} FROM {sub_query(sql)}"
+                filtered = True
+            case PaceStep():
+                guards, paces = guards + 1, paces + 1
+                number = dialect.number(numbers, 2 * len(times) + paces - 1)
+                passes = f"CASE WHEN {PASS} THEN {step.passes(dialect.ticks(step.time), number)} ELSE FALSE END"
+                items = [
+                    f"{passes} AS {PASS}",
+                    f"CASE WHEN {PASS} AND NOT ({passes}) THEN {guards} ELSE {GONE} END AS {GONE}",
                 ]
                 sql = f"SELECT {dialect.without(f'{PASS}, {GONE}')}, {', '.join(items)} FROM {sub_query(sql)}"
                 filtered = True
@@ -356,10 +377,10 @@ def _verdict(
 
 
 def numbers_of(batch: Batch, fused: Fused) -> list[int]:
-    """Bounds in force, then plausible limits, of the source's time columns: what changes from batch to batch."""
+    """Bounds in force, then plausible limits, of the source's time columns, then limits of paces: what changes from batch to batch."""
     bounds = [batch.bound(fused.source.name, s.column) for s in fused.settings]
     limits = [guard_limit(s, batch.now) for s in fused.settings]
-    return [*bounds, *(limit_or_end(v) for v in limits)]
+    return [*bounds, *(limit_or_end(v) for v in limits), *(s.limit for s in fused.paces)]
 
 
 def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark: bool) -> None:
@@ -370,8 +391,9 @@ def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark
         if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
             table = table.set_column(i, column, table[column].cast(pa.int32()))
     task.summaries.append(_summary(fused, table))
-    for n, guard in enumerate(fused.guards, 1):
-        task.delivery.drop(guard.place, pc.sum(table[f"_gone{n}"]).as_py() or 0)
+    for n, step in enumerate(fused.counted, 1):
+        if not (isinstance(step, PaceStep) and step.keeps_old):
+            task.delivery.drop(step.place, pc.sum(table[f"_gone{n}"]).as_py() or 0)
         table = table.drop_columns([f"_gone{n}"])
     pane = table["_pane"]
     rows = table.filter(pc.is_valid(pane)) if pane.null_count else table

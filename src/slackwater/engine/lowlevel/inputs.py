@@ -27,7 +27,7 @@ from slackwater.engine.plan.reading import (
     Scan,
     unknown,
 )
-from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import FilterStep, LookupStep, PaceStep, ProjectStep, unknown_step
 from slackwater.engine.store.exact_paths import check_folder, spark_path
 from slackwater.model.names import PASS, SOURCE, ours
 from slackwater.model.schema import Field
@@ -262,6 +262,8 @@ def _evaluate(
                 shown = [c.name for c in step.columns]
             case LookupStep():
                 raise TypeError("a table of a relation is with the column engine")
+            case PaceStep():
+                raise TypeError("the limit of a pace is with the column engine")
             case _:
                 raise unknown_step(step)
     struct = F.struct(*[F.col(quoted(c)) for c in shown], F.col(PASS))

@@ -169,7 +169,7 @@ def _progress(batch: Batch, level: int, inbox: _Inbox) -> Progress:
     fresh = holds_of(batch, inbox.holds)
     before = batch.holds if agreed.holds is None else agreed.holds
     holds = {**before, **{op: fresh[op] for op in inbox.holds}}
-    return replace(agreed, holds=holds, bounds=held_bounds(batch.plan, agreed, holds))
+    return replace(agreed, holds=holds, bounds=held_bounds(batch, agreed, holds))
 
 
 def _level_of_consumer(batch: Batch, consumer: str) -> int:

@@ -70,7 +70,8 @@ class Batch:
     ``states`` and ``bounds`` are those in force when the batch began; ``runs`` the live state runs per
     operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
     tables per operator; ``relations`` the versions of relations, by name; ``guards`` what feedback lets tasks drop, and
-    ``skipped`` what sources have to report of rows that no task reads.
+    ``skipped`` what sources have to report of rows that no task reads; ``marks`` those after the batch before, of operators that
+    keep a pace.
     """
 
     plan: Plan
@@ -94,6 +95,7 @@ class Batch:
     failpoints: str = ""
     guards: Guards = NO_GUARDS
     skipped: tuple[SourceReport, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def run_folder(self) -> Folder:

@@ -23,7 +23,7 @@ from slackwater.engine.paths.steps import Queried, relation, renamed
 from slackwater.engine.paths.wire import Message, pack, routes
 from slackwater.engine.plan.guards import Placed, with_guards
 from slackwater.engine.plan.plan import Path
-from slackwater.engine.plan.steps import GuardStep, Step
+from slackwater.engine.plan.steps import GuardStep, PaceStep, Step, fields_after
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.manifest import OutputFile
 from slackwater.kernels.buckets import buckets_of, group_of
@@ -71,8 +71,7 @@ class Delivery:
         done = 0
         for at, guard in placed:
             if at > done:
-                steps = path.steps[done:at]
-                rows = self._queried(steps)(relation(steps), table)
+                rows = self._taken(path, path.steps[done:at], table)
                 table, done = self._as_rows_of(guard, rows), at
             left = self.queried(f"SELECT * FROM {ROWS} WHERE {guard.condition.duck}", table)
             self.drop(guard.place, table.num_rows - left.num_rows)
@@ -81,14 +80,7 @@ class Delivery:
 
     def _as_rows_of(self, guard: GuardStep, table: pa.Table) -> pa.Table:
         """Rows that are half the way, in Spark's types: further steps read these."""
-        fields = [
-            f for f in self.batch.plan.node(guard.node).schema if f.name in table.column_names
-        ]
-        own = cast_table(table.select([f.name for f in fields]), tuple(fields))
-        for name in table.column_names:
-            if name not in own.column_names:
-                own = own.append_column(name, table[name])
-        return own
+        return _in_types(self.batch.plan.node(guard.node).schema, table)
 
     def send(self, path: Path, table: pa.Table) -> None:
         """Take the rows of ``table`` (the producer's columns) along ``path``.
@@ -98,16 +90,36 @@ class Delivery:
         if path.blocked_by is not None:
             if not path.begins_in_spark:
                 steps = path.stretches[0].steps
-                table, path = self._queried(steps)(relation(steps), table), path.behind_first
+                table, path = self._taken(path, steps, table), path.behind_first
             table = cast_table(table, path.fields)
             self.messages.extend((routes(self.batch.groups)[0], b) for b in pack(path.id, table))
             return
+        paces = [at for at, step in enumerate(path.steps, 1) if isinstance(step, PaceStep)]
+        if paces:
+            table = self._taken(path, path.steps[: paces[-1]], table)
+            path = replace(path, steps=path.steps[paces[-1] :])
         if path.consumer.startswith("out:"):
             self._to_output(path, table)
             return
         operator = self.batch.plan.operator(path.consumer)
         assert operator is not None
         self._route(path, admitted(operator, path, table, self._queried(path.steps)))
+
+    def _taken(self, path: Path, steps: tuple[Step, ...], table: pa.Table) -> pa.Table:
+        """The rows behind some steps of a path; those that a pace drops are counted."""
+        done = 0
+        for at, step in enumerate(steps):
+            if isinstance(step, PaceStep):
+                if at > done:
+                    between = steps[done:at]
+                    rows = self._queried(between)(relation(between), table)
+                    table = _in_types(fields_after(steps[:at], path.fields), rows)
+                left = self.queried(relation((step,)), table)
+                if not step.keeps_old:
+                    self.drop(step.place, table.num_rows - left.num_rows)
+                table, done = left, at + 1
+        rest = steps[done:]
+        return self._queried(rest)(relation(rest), table) if rest else table
 
     def send_partials(self, path: Path, partials: pa.Table) -> None:
         """Send an aggregate's partials, already cut by bucket, to their groups."""
@@ -198,6 +210,16 @@ class Delivery:
             return _queried(self.batch.settings.memory, known[0][1], sql, rows)
 
         return run
+
+
+def _in_types(schema: Sequence[Field], table: pa.Table) -> pa.Table:
+    """Columns in Spark's types, as far as they are of a schema."""
+    fields = [f for f in schema if f.name in table.column_names]
+    own = cast_table(table.select([f.name for f in fields]), tuple(fields))
+    for name in table.column_names:
+        if name not in own.column_names:
+            own = own.append_column(name, table[name])
+    return own
 
 
 def _queried(memory: str, tables: dict[str, pa.Table], sql: str, rows: pa.Table) -> pa.Table:

@@ -7,7 +7,14 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from slackwater.engine.paths.lookup import lookup_sql
-from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, Step, unknown_step
+from slackwater.engine.plan.steps import (
+    FilterStep,
+    LookupStep,
+    PaceStep,
+    ProjectStep,
+    Step,
+    unknown_step,
+)
 from slackwater.model.duck_sql import quote
 from slackwater.model.names import ROWS, sub_query
 from slackwater.model.schema import Named, column
@@ -38,6 +45,9 @@ def relation(steps: tuple[Step, ...], base: str = f"SELECT * FROM {ROWS}") -> st
         match step:
             case FilterStep():
                 sql = f"SELECT * FROM {sub_query(sql)} WHERE {step.condition.duck}"
+            case PaceStep():
+                test = step.passes(ticks_sql(step.time), str(step.limit))
+                sql = f"SELECT * FROM {sub_query(sql)} WHERE {test}"
             case ProjectStep():
                 items = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
                 sql = f"SELECT {items} FROM {sub_query(sql)}"
@@ -56,7 +66,7 @@ def carrying(steps: tuple[Step, ...], name: str) -> tuple[Step, ...]:
 
 def _with_column(step: Step, extra: Named) -> Step:
     match step:
-        case FilterStep():
+        case FilterStep() | PaceStep():
             return step
         case ProjectStep():
             return ProjectStep((*step.columns, extra))
@@ -70,7 +80,7 @@ def renamed(steps: tuple[Step, ...], table: pa.Table) -> pa.Table | None:
     """The table after row operators that only choose and rename columns; None if one does more."""
     for step in steps:
         match step:
-            case FilterStep() | LookupStep():
+            case FilterStep() | LookupStep() | PaceStep():
                 return None
             case ProjectStep():
                 places = {quote(c): c for c in table.column_names}

@@ -9,7 +9,14 @@ from slackwater.engine.plan.operators.registry import stateful
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.read_columns import ALL, Columns
 from slackwater.engine.plan.relations import is_plain
-from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, Step, unknown_step
+from slackwater.engine.plan.steps import (
+    FilterStep,
+    LookupStep,
+    PaceStep,
+    ProjectStep,
+    Step,
+    unknown_step,
+)
 from slackwater.model.node import Late, Source
 from slackwater.model.schema import Field
 from slackwater.semantics.settings import resolve_source
@@ -76,6 +83,8 @@ def _at_start(steps: Sequence[Step], wanted: Columns) -> Columns:
         match step:
             case FilterStep():
                 wanted = wanted.and_those_of(step.condition)
+            case PaceStep():
+                wanted = wanted.and_those_of(*step.reads)
             case ProjectStep():
                 wanted = Columns(texts=step.expressions)
             case LookupStep():

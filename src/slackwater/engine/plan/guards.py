@@ -60,9 +60,33 @@ class Guards:
         """Those of a path."""
         return self.paths.get(path.id, ())
 
-    def guarded(self, path: Path, *, soft: bool = True) -> Path:
-        """A path with its guards as steps; without those that are soft, if so asked."""
-        return with_guards(path, [(at, g) for at, g in self.of(path) if soft or not g.soft])
+    def guarded(self, path: Path, *, soft: bool = True, moving: bool = True) -> Path:
+        """A path with its guards as steps; without those that are soft, or that move with each batch, if so asked."""
+        chosen = [
+            (a, g) for a, g in self.of(path) if (soft or not g.soft) and (moving or not g.moving)
+        ]
+        return with_guards(path, chosen)
+
+    def and_also(self, other: Guards) -> Guards:
+        """These guards, and behind them those of other feedback."""
+        ids = dict.fromkeys((*self.paths, *other.paths))
+        paths = {
+            i: tuple(sorted((*self.paths.get(i, ()), *other.paths.get(i, ())), key=lambda p: p[0]))
+            for i in ids
+        }
+        counts = dict(self.records)
+        for place, count in other.records.items():
+            counts[place] = counts.get(place, 0) + count
+        inputs = dict.fromkeys((*self.scans, *other.scans))
+        scans = {i: (*self.scans.get(i, ()), *other.scans.get(i, ())) for i in inputs}
+        return Guards(paths, counts, scans)
+
+    def as_moving(self) -> Guards:
+        """The same, of limits that move with each batch."""
+        moved = {
+            i: tuple((a, replace(g, moving=True)) for a, g in p) for i, p in self.paths.items()
+        }
+        return replace(self, paths=moved)
 
 
 def with_guards(path: Path, placed: Sequence[Placed]) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 
 from slackwater.engine.plan.plan import Operator, Path, Plan
 from slackwater.engine.plan.sources import has_patterns
-from slackwater.engine.plan.steps import FilterStep, LookupStep, ProjectStep, unknown_step
+from slackwater.engine.plan.steps import FilterStep, LookupStep, PaceStep, ProjectStep, unknown_step
 from slackwater.engine.plan.window_plans import holds_state
 from slackwater.engine.store.manifest import Manifest
 from slackwater.kernels.windows import shared_panes
@@ -162,7 +162,7 @@ def _filters(plan: Plan, op: Operator) -> tuple[Expr, ...]:
             match step:
                 case FilterStep():
                     conditions.insert(0, step.condition)
-                case ProjectStep() | LookupStep():
+                case ProjectStep() | LookupStep() | PaceStep():
                     break
                 case _:
                     raise unknown_step(step)

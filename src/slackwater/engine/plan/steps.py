@@ -9,9 +9,12 @@ from typing import ClassVar, NoReturn
 from slackwater.engine.plan.read_columns import Columns
 from slackwater.engine.plan.relations import TableForm
 from slackwater.model.join import How, is_existence
-from slackwater.model.node import Lookup, raw_name
+from slackwater.model.join_times import leaves
+from slackwater.model.node import Lookup, Pace, raw_name
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
+from slackwater.model.time import TimeColumn
+from slackwater.semantics.limits import START
 
 NEVER = Expr("FALSE", "boolean", "FALSE")
 
@@ -34,13 +37,48 @@ class GuardStep(FilterStep):
     """A filter that feedback puts up for a batch: rows for which ``match`` is true go no further.
 
     The rows are those of ``node``, and ``place`` is the name under which they are counted. A guard that is ``soft`` spares
-    rows whose time is not plausible: nobody could say for how long these would be missed. As a plain filter it drops them.
+    rows whose time is not plausible: nobody could say for how long these would be missed. As a plain filter it drops them. One
+    that is ``moving`` has another limit in each batch. It is left out where rows are reduced in the first pass, since the pace that
+    sent it is on the same path, and a text that changes would be compiled anew.
     """
 
     match: Expr = NEVER
     node: str = ""
     place: str = ""
     soft: bool = True
+    moving: bool = False
+
+
+@dataclass(frozen=True)
+class PaceStep:
+    """Rows whose time is at least ``limit`` go on; with ``keeps_old`` the others, which `Pace` drops, do.
+
+    The limit is a batch's own, and is put in when the batch begins (`paced`). It is a number that tasks are told and no part of an
+    expression: Spark, which would compile a text with another number anew, never evaluates this step but in the form of
+    `Dialect.number`. Rows that ``node`` drops are counted under the name ``place``.
+    """
+
+    node: Pace
+    keeps_old: bool = False
+    limit: int = START
+    place: str = ""
+    drops_rows: ClassVar[bool] = True
+    expressions: ClassVar[tuple[Expr, ...]] = ()
+
+    @property
+    def time(self) -> TimeColumn:
+        """The time by which rows are judged."""
+        return self.node.time
+
+    @property
+    def reads(self) -> tuple[Expr, ...]:
+        """The columns that the time is made of."""
+        return tuple(column(t.name, t.type) for t in leaves(self.time))
+
+    def passes(self, ticks: str, limit: str) -> str:
+        """The condition in SQL; a row without a time is behind nothing."""
+        test = f"coalesce({ticks} < {limit}, FALSE)"
+        return test if self.keeps_old else f"NOT {test}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +161,7 @@ def own_columns(fields: tuple[Field, ...]) -> tuple[Named, ...]:
     return tuple(Named(f.name, column(raw_name(0, f.name), f.type)) for f in fields)
 
 
-Step = FilterStep | ProjectStep | LookupStep
+Step = FilterStep | PaceStep | ProjectStep | LookupStep
 
 
 @dataclass(frozen=True)
@@ -137,7 +175,7 @@ class Stretch:
 def stretches(steps: tuple[Step, ...]) -> tuple[Stretch, ...]:
     """The steps of a path, cut where another engine takes over.
 
-    Tables of relations are with the column engine. Between two joins with one, all steps go to Spark if it must evaluate one of them.
+    Tables of relations and limits of paces are with the column engine. Between two joins with one, all steps go to Spark if it must evaluate one of them.
     """
     made: list[Stretch] = []
     run: list[Step] = []
@@ -154,7 +192,7 @@ def stretches(steps: tuple[Step, ...]) -> tuple[Stretch, ...]:
             made.append(Stretch(steps, by_spark))
 
     for step in steps:
-        if isinstance(step, LookupStep):
+        if isinstance(step, LookupStep | PaceStep):
             end()
             add((step,), False)
         else:
@@ -168,7 +206,7 @@ def from_relations(steps: tuple[Step, ...]) -> set[str]:
     theirs: set[str] = set()
     for step in steps:
         match step:
-            case FilterStep():
+            case FilterStep() | PaceStep():
                 continue
             case ProjectStep():
                 theirs = {
@@ -190,7 +228,7 @@ def from_relations(steps: tuple[Step, ...]) -> set[str]:
 def fields_after(steps: tuple[Step, ...], fields: tuple[Field, ...]) -> tuple[Field, ...]:
     """The columns of rows behind some steps."""
     for step in steps:
-        if not isinstance(step, FilterStep):
+        if not isinstance(step, FilterStep | PaceStep):
             fields = tuple(Field(c.name, c.expr.type) for c in step.columns)
     return fields
 

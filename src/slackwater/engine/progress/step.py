@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.reports import Bounds, Progress, SourceReport
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.window import is_all_time
-from slackwater.semantics.bounds import propagate
+from slackwater.semantics.bounds import marks_of, propagate
 from slackwater.semantics.feedback_rules import Reached
 from slackwater.semantics.frontier import Points, frontier
 from slackwater.semantics.limits import START
+from slackwater.semantics.pace import Marks
 from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, advance, initial_state
@@ -21,6 +23,8 @@ from slackwater.semantics.settings import resolve_source
 from slackwater.semantics.summary import SourceSummary, merge
 from slackwater.semantics.window_chains import flush_bound, window_chains
 from slackwater.semantics.window_types.registry import WINDOWS
+
+T = TypeVar("T")
 
 
 def new_progress(batch: Batch, reports: Sequence[SourceReport]) -> Progress:
@@ -41,7 +45,8 @@ def new_progress(batch: Batch, reports: Sequence[SourceReport]) -> Progress:
         states[source.name] = state
         merged[source.name] = summary
     sources = {name: state.bounds for name, state in states.items()}
-    bounds = bounds_of(batch.plan, sources, batch.holds)
+    marks = known_marks(batch.plan, states, batch.marks, batch.now)
+    bounds = bounds_of(batch.plan, sources, batch.holds, marks)
     return Progress(states, merged, bounds, samples[0] if samples else None)
 
 
@@ -63,26 +68,58 @@ def bounds_of(
     plan: Plan,
     sources: Mapping[str, Mapping[str, int]],
     holds: Mapping[str, Sequence[int]] | None = None,
+    marks: Marks | None = None,
 ) -> dict[str, dict[str, int]]:
     """Bounds of every node by name; ``holds`` is what joins may promise of their inputs, by name."""
-    places = {plan.names.index(n): h for n, h in (holds or {}).items() if n in plan.names}
-    return dict(zip(plan.names, propagate(plan.nodes, sources, places), strict=True))
+    places = _by_place(plan, holds or {})
+    return dict(zip(plan.names, propagate(plan.nodes, sources, places, marks), strict=True))
+
+
+def marks_by_name(
+    plan: Plan,
+    states: Mapping[str, SourceState],
+    holds: Mapping[str, Sequence[int]],
+    earlier: Mapping[str, int],
+    now: int | None,
+) -> dict[str, int]:
+    """The marks of the operators that keep a pace, by name, with the states of the sources and the clock's reading; see `Marks`."""
+    known = {s.name for s in plan.sources}
+    bounds = {n: s.bounds for n, s in states.items() if n in known}
+    marks = known_marks(plan, states, earlier, now)
+    found = marks_of(plan.nodes, bounds, _by_place(plan, holds), marks)
+    return {plan.names[place]: mark for place, mark in found.items() if mark > START}
+
+
+def known_marks(
+    plan: Plan, states: Mapping[str, SourceState], earlier: Mapping[str, int], now: int | None
+) -> Marks:
+    """What marks are made of, after those that were ``earlier``, by name."""
+    return Marks(_newest(states), _by_place(plan, earlier), now)
+
+
+def _by_place(plan: Plan, named: Mapping[str, T]) -> dict[int, T]:
+    return {plan.names.index(n): value for n, value in named.items() if n in plan.names}
+
+
+def _newest(states: Mapping[str, SourceState]) -> dict[str, dict[str, int]]:
+    return {
+        name: {c: START if s.hi is None else s.hi for c, s in state.columns.items()}
+        for name, state in states.items()
+    }
 
 
 def held_bounds(
-    plan: Plan, progress: Progress, holds: Mapping[str, Sequence[int]]
+    batch: Batch, progress: Progress, holds: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, int]]:
     """The bounds of a batch's progress once it is known what the joins hold back."""
-    return bounds_of(plan, {n: s.bounds for n, s in progress.states.items()}, holds)
+    sources = {n: s.bounds for n, s in progress.states.items()}
+    marks = known_marks(batch.plan, progress.states, batch.marks, batch.now)
+    return bounds_of(batch.plan, sources, holds, marks)
 
 
 def reached(plan: Plan, states: Mapping[str, SourceState], bounds: Bounds) -> Reached:
     """How far a plan is: the newest plausible times of its sources, and bounds by node."""
-    newest = {
-        name: {c: START if s.hi is None else s.hi for c, s in state.columns.items()}
-        for name, state in states.items()
-    }
-    return Reached(newest, lambda node: bounds.get(plan.name_of(node), {}))
+    return Reached(_newest(states), lambda node: bounds.get(plan.name_of(node), {}))
 
 
 def patterns_of(

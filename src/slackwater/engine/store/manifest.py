@@ -100,7 +100,7 @@ class Manifest:
     checksum of ``query.json``). ``offsets``, ``inputs``, ``offsets_file`` and ``logs`` say how far Spark's logs had come
     (digests of the offsets of the batch and of those without the heartbeat's, checksum of their file, digests of the log of
     each source). Manifests of older versions lack some of them. ``feedback`` is a `feedback_log.FeedbackState`; it is left out
-    where there never was any.
+    where there never was any. ``marks`` are those of operators that keep a pace, by name.
     """
 
     batch: int
@@ -126,6 +126,7 @@ class Manifest:
     logs: dict[str, Any] = field(default_factory=dict)
     feedback: dict[str, Any] = field(default_factory=dict)
     relations: dict[str, Taken] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -133,6 +134,8 @@ class Manifest:
         document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
         document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
         document["format"] = FORMAT
+        if not self.marks:
+            del document["marks"]
         return document
 
     @classmethod

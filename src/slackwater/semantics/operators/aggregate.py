@@ -11,7 +11,7 @@ from slackwater.model.window import ByTuple, Landmark, RowWindow, TimeWindow, is
 from slackwater.semantics.contracts.needs import ALWAYS, Need, Way, by_bound, by_patterns
 from slackwater.semantics.contracts.offers import Offer, renamed
 from slackwater.semantics.feedback.columns import moved, parted
-from slackwater.semantics.limits import END, START, Bounds
+from slackwater.semantics.limits import END, START, Bounds, shift
 from slackwater.semantics.operators import common
 from slackwater.semantics.operators.answers import (
     Copies,
@@ -25,7 +25,13 @@ from slackwater.semantics.operators.answers import (
 )
 from slackwater.semantics.pattern_wants import Want, plain_column
 from slackwater.semantics.patterns import Pattern, Patterns, Span, Test
-from slackwater.semantics.window_ids import extent, rows_within, times_of_wids, window_bound
+from slackwater.semantics.window_ids import (
+    extent,
+    last_complete,
+    rows_within,
+    times_of_wids,
+    window_bound,
+)
 from slackwater.semantics.window_types.registry import WINDOWS
 from slackwater.semantics.windows import closing, result_bound, shifted
 
@@ -247,6 +253,22 @@ def newest(
                 last = max(last, bounds[0].get(w.on, START) - 1)
         found[time.name] = min(last, END)
     return found
+
+
+def heard(
+    node: Aggregate,
+    inputs: Sequence[Newest],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Newest],
+) -> dict[str, int]:
+    """The time of the last result that the bound has let out."""
+    last = newest(node, inputs, bounds, sources)
+    for time, w in zip(node.times, node.windows, strict=True):
+        bound = bounds[0].get(w.on, START)
+        if isinstance(w, TimeWindow) and START < bound < END:
+            bound = extent(last_complete(bound, w), w)[1]
+        last[time.name] = min(last[time.name], shift(bound, -1))
+    return last
 
 
 def offers(node: Aggregate, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:

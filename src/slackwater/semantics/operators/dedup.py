@@ -19,6 +19,7 @@ frontier = common.same_frontier
 trace = common.same_trace
 copies = common.same_copies
 newest = common.same_newest
+heard = common.same_newest
 offers = common.same_offer
 
 

@@ -16,6 +16,7 @@ trace = common.same_trace
 copies = common.same_copies
 feedback = common.same_feedback
 newest = common.same_newest
+heard = common.same_newest
 keeps = common.no_state
 offers = common.same_offer
 needs = common.no_needs

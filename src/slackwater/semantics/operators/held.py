@@ -64,6 +64,9 @@ def newest(
     return project.newest(as_projection(node), inputs, bounds, sources)
 
 
+heard = newest
+
+
 def keeps(node: Held) -> str:
     long = words_of(node).span(node.hold, node.on)
     return (

@@ -234,6 +234,17 @@ def newest(
     return found | {t.name: max(reached) for t in node.times if t.name not in found}
 
 
+def heard(
+    node: Join, inputs: Sequence[Newest], bounds: Sequence[Bounds], sources: Mapping[str, Newest]
+) -> dict[str, int]:
+    """No result is newer than its rows, and these have come."""
+    own = [n.get(on, START) for n, on in zip(inputs, node.on, strict=True)]
+    found = dict(zip(node.time_names, own, strict=False))
+    return {
+        t.name: found.get(t.name, min(own) if t.kind == "least" else max(own)) for t in node.times
+    }
+
+
 def offers(node: Join, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
     """Bounds on all times of the results, once all inputs have theirs; and what all of them close for the same keys."""
     if all(i.ended for i in inputs):

@@ -16,6 +16,7 @@ patterns = common.no_patterns
 frontier = common.bounds_alone
 keeps = common.no_state
 newest = common.same_newest
+heard = common.same_newest
 offers = common.no_offer  # only the end of the stream is progress here
 needs = common.no_needs
 

@@ -73,6 +73,9 @@ def newest(
     return project.newest(as_projection(node), inputs, bounds, sources)
 
 
+heard = newest
+
+
 def offers(node: Lookup, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
     """The stream's scheme: the relation has ended, and holds back nothing."""
     return project.offers(as_projection(node), inputs, sources)

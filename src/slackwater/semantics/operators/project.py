@@ -148,6 +148,9 @@ def newest(
     }
 
 
+heard = newest
+
+
 def frontier(node: Project, columns: Sequence[str], known: Known) -> Points:
     moves = {out: (name, ticks) for out, name, ticks in node.origins}
     below = known.below(node.child, [moves[c][0] for c in columns])

@@ -17,6 +17,8 @@ from slackwater.model.node import (
     Join,
     Late,
     Lookup,
+    Outpaced,
+    Pace,
     Project,
     SharedPanes,
     SharedSort,
@@ -35,6 +37,8 @@ from slackwater.semantics.operators import (
     join,
     late,
     lookup,
+    outpaced,
+    pace,
     project,
     shared_panes,
     shared_sort,
@@ -107,6 +111,19 @@ class Rules(Protocol):
         ``bounds`` are those of the inputs, ``sources`` has the times of sources by name.
         """
 
+    def heard(
+        self,
+        node: Any,
+        inputs: Sequence[Newest],
+        bounds: Sequence[Bounds],
+        sources: Mapping[str, Newest],
+        /,
+    ) -> dict[str, int]:
+        """The greatest times of the results that have come out, if those of the inputs' rows are ``inputs``.
+
+        ``bounds`` are those of the inputs, ``sources`` has the times of sources by name. Rows that are left out count, too.
+        """
+
     def offers(self, node: Any, inputs: Sequence[Offer], sources: Mapping[str, Offer], /) -> Offer:
         """The scheme of the output, from those of the inputs: what `bounds` and `patterns` will pass on. None is always true."""
 
@@ -128,6 +145,8 @@ RULES: Registry[Rules] = Registry(
         Dedup: dedup,
         Sort: sort,
         SharedSort: shared_sort,
+        Pace: pace,
+        Outpaced: outpaced,
         Aggregate: aggregate,
         SharedPanes: shared_panes,
         Join: join,

@@ -14,6 +14,7 @@ trace = ask_readers
 copies = ask_readers
 feedback = ask_readers
 newest = ask_readers
+heard = ask_readers
 offers = ask_readers
 needs = ask_readers
 keeps = sort.keeps

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from slackwater.model.node import Sort
 from slackwater.semantics.contracts.needs import Need, by_bound
 from slackwater.semantics.contracts.offers import Offer
-from slackwater.semantics.limits import END, START, Bounds
+from slackwater.semantics.limits import END, START, Bounds, shift
 from slackwater.semantics.operators import common
+from slackwater.semantics.operators.answers import Newest
 
 wants = common.no_wants
 patterns = common.no_patterns  # the rows it holds back would break them
@@ -26,6 +27,14 @@ def entering(node: Sort) -> tuple[str, ...]:
 def bounds(node: Sort, inputs: Sequence[Bounds], sources: Mapping[str, Bounds]) -> dict[str, int]:
     known = {t.name: inputs[0][t.name] for t in node.times}
     return {n: v if n == node.on or v >= END else START for n, v in known.items()}
+
+
+def heard(
+    node: Sort, inputs: Sequence[Newest], bounds: Sequence[Bounds], sources: Mapping[str, Newest]
+) -> dict[str, int]:
+    # Rows below the bound have left.
+    last = newest(node, inputs, bounds, sources)
+    return {**last, node.on: min(last[node.on], shift(bounds[0].get(node.on, START), -1))}
 
 
 def offers(node: Sort, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:

@@ -104,6 +104,9 @@ def newest(
     }
 
 
+heard = newest
+
+
 def offers(node: Union, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
     """What all inputs offer, in the result's names."""
     names = [f.name for f in node.schema]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from slackwater.engine.operators.program import Arrival
 from slackwater.engine.plan.plan import Operator
+from slackwater.engine.plan.steps import PaceStep
 from slackwater.errors import AnalysisError, LateRowError
 from slackwater.kernels.rows import dedup, sort
 from slackwater.kernels.windows import adaptive, joint
@@ -33,6 +34,8 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Outpaced,
+    Pace,
     Project,
     Sort,
     Source,
@@ -42,15 +45,17 @@ from slackwater.model.registry import Registry
 from slackwater.model.schema import Field
 from slackwater.model.unnamed_time import UNNAMED
 from slackwater.model.window import ByTuple, JointWindow, SessionWindow, TimeWindow
-from slackwater.semantics.bounds import propagate, topological
+from slackwater.semantics.bounds import marks_of, propagate, topological
 from slackwater.semantics.frontier import Points
 from slackwater.semantics.lateness import (
     dedup_frontier,
     dedup_memory,
 )
+from slackwater.semantics.limits import START
+from slackwater.semantics.pace import Marks, limit
 from slackwater.semantics.pattern_rules import propagate_patterns
 from slackwater.semantics.patterns import Patterns
-from slackwater.semantics.progress import advance, initial_state, resolve_source
+from slackwater.semantics.progress import SourceState, advance, initial_state, resolve_source
 from slackwater.semantics.window_ids import last_complete
 from slackwater.semantics.windows import (
     TimePlan,
@@ -130,6 +135,8 @@ class KernelMachine(LateJudge):
         self.programs: dict[int, ProgramMachine] = {}
         self.joins = {id(n): KernelJoin(n) for n in self.nodes if isinstance(n, Join)}
         self.held: dict[int, tuple[int, ...]] = {}
+        self.marks: dict[int, int] = {}
+        self.in_force: dict[int, int] = {}
         self.before = propagate(self.nodes, {n: s.bounds for n, s in self.states.items()})
         # Patterns of every node before and after the batch that is running.
         self.groupwise = any(s.patterns for found in self.settings.values() for s in found)
@@ -162,6 +169,8 @@ class KernelMachine(LateJudge):
         self, rows: Mapping[str, Sequence[Row]], now: int | None, end: frozenset[str]
     ) -> Observed:
         """One batch: all rows, then the new bounds, through the whole plan."""
+        before = {n: s.bounds for n, s in self.states.items()}
+        self.in_force = marks_of(self.nodes, before, self._holds(), self._known(self.states, now))
         late: dict[str, list[Row]] = {}
         tables: dict[int, pa.Table] = {}
         states = {}
@@ -175,7 +184,8 @@ class KernelMachine(LateJudge):
             for node in self.nodes:
                 if isinstance(node, Source) and node.name == name:
                     tables[id(node)] = to_table(node, data, outs)
-        after = self._propagated({n: s.bounds for n, s in states.items()})
+        known = self._known(states, now)
+        after = self._propagated({n: s.bounds for n, s in states.items()}, known)
         said = {n: s.patterns for n, s in states.items()}
         self.says = propagate_patterns(self.nodes, after, said)
         for node in self.nodes:
@@ -185,7 +195,7 @@ class KernelMachine(LateJudge):
                 done = self._join(node, [tables[id(c)] for c in node.children], after, now)
                 tables[id(node)] = done
                 if node.memory is not None:  # what it owes holds back what it promises
-                    after = self._propagated({n: s.bounds for n, s in states.items()})
+                    after = self._propagated({n: s.bounds for n, s in states.items()}, known)
             elif not isinstance(node, Source):
                 inputs = [tables[id(c)] for c in node.children]
                 tables[id(node)] = self._run(node, inputs, after)
@@ -195,15 +205,29 @@ class KernelMachine(LateJudge):
             )
             for name, node in self.outputs.items()
         }
+        sources = {n: s.bounds for n, s in states.items()}
+        self.marks = marks_of(self.nodes, sources, self._holds(), known)
         self.states, self.before, self.said = states, after, self.says
         self.held = holds_now(self.joins)
         return Observed(found, late, {n: s.bounds for n, s in states.items()})
 
-    def _propagated(self, sources: Mapping[str, Mapping[str, int]]) -> list[dict[str, int]]:
+    def _propagated(
+        self, sources: Mapping[str, Mapping[str, int]], known: Marks
+    ) -> list[dict[str, int]]:
+        return propagate(self.nodes, sources, self._holds(), known)
+
+    def _holds(self) -> dict[int, Sequence[int]]:
         holds = [
             (i, self.joins[id(n)].hold) for i, n in enumerate(self.nodes) if id(n) in self.joins
         ]
-        return propagate(self.nodes, sources, {i: hold for i, hold in holds if hold is not None})
+        return {i: hold for i, hold in holds if hold is not None}
+
+    def _known(self, states: Mapping[str, SourceState], now: int | None) -> Marks:
+        newest = {
+            name: {c: START if s.hi is None else s.hi for c, s in state.columns.items()}
+            for name, state in states.items()
+        }
+        return Marks(newest, self.marks, now)
 
     def _join(
         self,
@@ -385,6 +409,13 @@ def _union(machine: KernelMachine, node: Union, inputs: Inputs, after: Bounds) -
     return numbered(united(node, inputs))
 
 
+def _pace(machine: KernelMachine, node: Pace, inputs: Inputs, after: Bounds) -> pa.Table:
+    place = next(i for i, n in enumerate(machine.nodes) if n is node)
+    step = PaceStep(node, isinstance(node, Outpaced), limit(node, machine.in_force[place]))
+    test = step.passes(ticks_of(node.child, node.on), str(step.limit))
+    return numbered(query(f"SELECT * FROM t WHERE {test} ORDER BY {PLACE}", inputs[0]))
+
+
 def _aggregate(machine: KernelMachine, node: Aggregate, inputs: Inputs, after: Bounds) -> pa.Table:
     child, on = machine.below(node), node.window.on
     bounds = (machine.before[child][on], after[child][on])
@@ -411,6 +442,8 @@ RUNS: Registry[Runs] = Registry(
         Union: _union,
         Dedup: _dedup,
         Sort: _sort,
+        Pace: _pace,
+        Outpaced: _pace,
         Aggregate: _aggregate,
     },
 )

@@ -29,6 +29,8 @@ from slackwater.model.node import (
     Join,
     Late,
     Lookup,
+    Outpaced,
+    Pace,
     Project,
     Sort,
     Source,
@@ -325,6 +327,12 @@ def _sort(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
     return s.sort(step["sort"] if isinstance(step["sort"], str) else None)
 
 
+def _pace(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
+    limit = step["pace"] if "pace" in step else step["outpaced"]
+    made = s.pace(limit, on=step.get("time"), clock=bool(step.get("clock", False)))
+    return made if "pace" in step else made.late
+
+
 def _aggregate(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
     keys: list[Any] = list(_named(step.get("by", [])))
     if "window" in step:
@@ -409,6 +417,8 @@ CALLS: Registry[Call] = Registry(
         Project: _select,
         Dedup: _dedup,
         Sort: _sort,
+        Pace: _pace,
+        Outpaced: _pace,
         Aggregate: _aggregate,
     },
 )

@@ -21,6 +21,8 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Outpaced,
+    Pace,
     Project,
     Sort,
     Source,
@@ -264,6 +266,16 @@ def _sort(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
     return Sort(node.schema, (time,), node, time.name)
 
 
+def _pace(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
+    """``{pace: limit}``, or with ``{outpaced: limit}`` the rows that it drops; ``clock: true`` and ``time`` may stand beside it."""
+    kind, limit = (Pace, step["pace"]) if "pace" in step else (Outpaced, step["outpaced"])
+    time = time_column(node, step.get("time"))
+    span = parse_span(limit, time, what="pace")
+    zone = next((s.zone for s in builder.sources.values()), "UTC")
+    clock = bool(step.get("clock", False))
+    return kind(node.schema, node.times, node, time.name, span, clock, zone)
+
+
 def _aggregate(builder: QueryBuilder, step: Mapping[str, Any], node: Node) -> Node:
     windowed = "window" in step or "windows" in step
     return aggregate(node, step) if windowed else ungrouped(node, step)
@@ -389,6 +401,8 @@ STEPS: Registry[Form] = Registry(
         Project: Form(("select",), _select),
         Dedup: Form(("dedup",), _dedup),
         Sort: Form(("sort",), _sort),
+        Pace: Form(("pace",), _pace),
+        Outpaced: Form(("outpaced",), _pace),
         Aggregate: Form(("window", "windows", "agg"), _aggregate),
     },
 )

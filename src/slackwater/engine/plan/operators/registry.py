@@ -15,6 +15,7 @@ from slackwater.engine.plan.operators import (
     join,
     late,
     lookup,
+    pace,
     project,
     shared_panes,
     shared_sort,
@@ -35,6 +36,8 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Outpaced,
+    Pace,
     Project,
     SharedPanes,
     SharedSort,
@@ -51,6 +54,8 @@ ROW_OPERATORS: Registry[RowOperator[Any]] = Registry(
         Project: project,
         Union: union,
         Lookup: lookup,
+        Pace: pace,
+        Outpaced: pace,
     },
 )
 

@@ -1,0 +1,78 @@
+"""The paces of a plan in one batch: the limits that their steps judge rows by, and guards where inputs are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
+from slackwater.engine.plan.plan import Path, Plan
+from slackwater.engine.plan.steps import PaceStep, Step
+from slackwater.model.node import Node, Pace
+from slackwater.semantics.feedback_rules import laid_out
+from slackwater.semantics.limits import START
+from slackwater.semantics.pace import limit, told
+from slackwater.semantics.patterns import Patterns
+
+
+def paces_of(plan: Plan) -> dict[str, Pace]:
+    """The operators that keep a pace, by name: those that let the newer rows pass."""
+    named = zip(plan.names, plan.nodes, strict=True)
+    return {name: node for name, node in named if type(node) is Pace}
+
+
+def place_of(name: str) -> str:
+    """The name under which the rows are counted that a pace drops, apart from those that guards drop at its output."""
+    return f"{name}: behind"
+
+
+def paced(plan: Plan, marks: Mapping[str, int]) -> Plan:
+    """The plan of a batch, whose steps have the limits of the ``marks`` in force."""
+    if not any(isinstance(node, Pace) for node in plan.nodes):
+        return plan
+
+    def step(one: Step) -> Step:
+        if not isinstance(one, PaceStep):
+            return one
+        name = next(n for n, m in zip(plan.names, plan.nodes, strict=True) if _is_of(one, m))
+        return replace(one, limit=limit(one.node, marks.get(name, START)), place=place_of(name))
+
+    def path(one: Path) -> Path:
+        return replace(one, steps=tuple(map(step, one.steps)))
+
+    before = None if plan.before is None else paced(plan.before, marks)
+    return replace(plan, paths=tuple(map(path, plan.paths)), before=before)
+
+
+def _is_of(step: PaceStep, node: Node) -> bool:
+    return step.node is node or (type(step.node) is type(node) and step.node == node)
+
+
+def pace_guards(
+    plan: Plan,
+    marks: Mapping[str, int],
+    over: Callable[[Node, Patterns], Patterns],
+    *,
+    sources: bool,
+) -> Guards:
+    """Where the inputs of paces drop rows that these would drop.
+
+    No operator gets dark by it: in front of one that would, a guard stops. So a query that no longer keeps the pace, or that
+    reads what was dropped, finds all results of windows whole.
+    """
+    own = {}
+    for name, node in paces_of(plan).items():
+        record = told(node, marks.get(name, START))
+        if record is not None:
+            own[id(node)] = (record,)
+    if not own:
+        return NO_GUARDS
+    layout = laid_out(plan.nodes, [(o.node, ()) for o in plan.outputs], lambda *_: False, own=own)
+    # Right in front of a pace a guard would do what the pace does.
+    places = zip(plan.nodes, layout.places, strict=True)
+    layout = replace(
+        layout,
+        places=tuple(replace(p, ports=()) if isinstance(n, Pace) else p for n, p in places),
+    )
+    nothing = tuple(() for _ in plan.nodes)
+    return guards(plan, Wanted(layout, nothing, {}, over, sources=sources)).as_moving()
