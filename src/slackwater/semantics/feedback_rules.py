@@ -99,8 +99,8 @@ def laid_out(
         asserted[id(node)] = agreed(readers[id(node)])
         reaction = _reaction(node, asserted[id(node)], testable)
         if id(node) in own:
-            sent_on = (None if s is None else (*s, *own[id(node)]) for s in reaction.inputs)
-            reaction = replace(reaction, inputs=tuple(sent_on))
+            more = (None if s is None else (*s, *own[id(node)]) for s in reaction.inputs)
+            reaction = replace(reaction, inputs=tuple(more))
         reactions[id(node)] = reaction
         filters = said.get(at, ()) if node.reacting.propagate else ()
         for child, sent in zip(node.children, reaction.inputs, strict=True):
