@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
 import tempfile
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +114,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.ui.explainMode", "simple")  # nobody looks at the plans
+        # Else each call on a column asks the JVM five times, to note the line of the caller for Spark's own errors.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         # As `sw.session` has them.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.python.daemon.module", DAEMON)
@@ -140,58 +140,3 @@ def compiled_code(spark: SparkSession) -> Iterator[None]:
     yield
     for key, value in before.items():
         spark.conf.set(key, value)
-
-
-@lru_cache(maxsize=1)
-def _progress_validator() -> Any:
-    jsonschema = pytest.importorskip("jsonschema")
-    path = Path(__file__).parent.parent / "docs" / "progress.schema.json"
-    return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
-
-
-@lru_cache(maxsize=1)
-def _progress_limits() -> list[float]:
-    """All numbers that the schema compares with, rising."""
-
-    def numbers(value: Any) -> Iterator[float]:
-        if isinstance(value, dict):
-            value = list(value.values())
-        if isinstance(value, list):
-            for v in value:
-                yield from numbers(v)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield value
-
-    return sorted(set(numbers(_progress_validator().schema)))
-
-
-INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-
-
-def progress_shape(value: Any) -> Any:
-    """All that the schema can see of a record: a number stands for those on the same side of all limits."""
-    if isinstance(value, dict):
-        return tuple((k, progress_shape(v)) for k, v in value.items())
-    if isinstance(value, list):
-        return ("list", *map(progress_shape, value))
-    if isinstance(value, str):
-        return "instant" if INSTANT.fullmatch(value) else ("text", value)
-    if value is None or isinstance(value, bool):
-        return value, "plain"
-    whole, limits = float(value).is_integer(), _progress_limits()
-    return whole, bisect_left(limits, value), bisect_right(limits, value)
-
-
-_checked: set[Any] = set()
-"""Shapes of records that are what the schema says."""
-
-
-def check_progress(record: dict[str, Any]) -> None:
-    """Fail unless a progress record is what ``docs/progress.schema.json`` says."""
-    record = json.loads(json.dumps(record))  # as a program that reads it from a file sees it
-    shape = progress_shape(record)
-    if shape in _checked:
-        return
-    errors = [f"{e.json_path}: {e.message}" for e in _progress_validator().iter_errors(record)]
-    assert not errors, "\n".join(errors)
-    _checked.add(shape)
