@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
