@@ -49,15 +49,23 @@ JAVA_CLASSES = (
 SESSIONS = 2
 
 LONGEST = (
-    "tests/surface/sql/test_against_spark.py", "tests/faults/test_kills.py", "tests/surface/test_cli_spark.py",
-    "tests/surface/test_against_spark.py", "tests/test_transcripts_rows.py", "tests/surface/test_joins.py",
-    "tests/surface/test_operators.py", "tests/surface/test_holistic_aggregates.py", "tests/faults/test_damage.py",
-    "tests/surface/sql/test_commands.py", "tests/surface/test_local_job.py", "tests/surface/test_join_types.py",
-    "tests/test_transcripts_splits.py", "tests/checkpoints/test_resume.py", "tests/toy/test_toy.py",
-    "tests/test_transcripts_crash.py", "tests/kernels/test_translate_spark.py", "tests/engine/test_damage.py",
-    "tests/engine/test_piles.py", "tests/engine/test_quality_joins.py", "tests/oracle/test_joint_windows.py",
-    "tests/oracle/test_kernels_against_oracle.py", "tests/test_transcripts_local.py", "tests/faults/test_kills_local.py",
-    "tests/test_conformance.py",
+    "tests/surface/sql/test_against_spark.py", "tests/test_transcripts_rows.py", "tests/faults/test_kills.py",
+    "tests/surface/test_cli_spark.py", "tests/surface/test_relations.py", "tests/checkpoints/test_resume.py",
+    "tests/surface/test_operators.py", "tests/surface/test_joins.py", "tests/surface/test_local_job.py",
+    "tests/surface/test_feedback_spark.py", "tests/kernels/test_translate_spark.py", "tests/surface/test_join_types.py",
+    "tests/engine/test_names_spark.py", "tests/test_transcripts_splits.py", "tests/test_transcripts_crash.py",
+    "tests/surface/test_holistic_aggregates.py", "tests/surface/sql/test_same_tree.py",
+    "tests/surface/test_expression_texts.py", "tests/faults/test_damage.py", "tests/engine/test_running.py",
+    "tests/surface/test_join_bands.py", "tests/surface/test_against_spark.py", "tests/faults/test_relation_kills.py",
+    "tests/faults/test_damaged_logs.py", "tests/surface/test_frame_methods.py", "tests/engine/test_plan_shape.py",
+    "tests/engine/test_piles.py", "tests/surface/sql/test_catalogue.py", "tests/surface/sql/test_commands.py",
+    "tests/engine/test_rows_plan.py", "tests/engine/test_feedback_agrees.py", "tests/engine/test_kept_plan.py",
+    "tests/toy/test_toy.py", "tests/faults/test_kills_local.py", "tests/test_transcripts_local.py",
+    "tests/engine/test_quality_joins.py", "tests/records/test_records_equal.py",
+    "tests/engine/feedback/test_viewport.py", "tests/engine/feedback/test_range.py", "tests/engine/test_names.py",
+    "tests/engine/test_quality.py", "tests/oracle/test_kernels_against_oracle.py", "tests/engine/test_every_kind.py",
+    "tests/engine/test_damage.py", "tests/oracle/test_reordering.py", "tests/engine/test_join_engine.py",
+    "tests/semantics/quality/test_changes.py", "tests/oracle/test_joint_windows.py", "tests/test_conformance.py",
 )  # fmt: skip
 """Files that take the longest, the longest first. One of them at the end would leave the other processes without work."""
 NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
