@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
 import tempfile
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,15 +49,23 @@ JAVA_CLASSES = (
 SESSIONS = 2
 
 LONGEST = (
-    "tests/surface/sql/test_against_spark.py", "tests/faults/test_kills.py", "tests/surface/test_cli_spark.py",
-    "tests/surface/test_against_spark.py", "tests/test_transcripts_rows.py", "tests/surface/test_joins.py",
-    "tests/surface/test_operators.py", "tests/surface/test_holistic_aggregates.py", "tests/faults/test_damage.py",
-    "tests/surface/sql/test_commands.py", "tests/surface/test_local_job.py", "tests/surface/test_join_types.py",
-    "tests/test_transcripts_splits.py", "tests/checkpoints/test_resume.py", "tests/toy/test_toy.py",
-    "tests/test_transcripts_crash.py", "tests/kernels/test_translate_spark.py", "tests/engine/test_damage.py",
-    "tests/engine/test_piles.py", "tests/engine/test_quality_joins.py", "tests/oracle/test_joint_windows.py",
-    "tests/oracle/test_kernels_against_oracle.py", "tests/test_transcripts_local.py", "tests/faults/test_kills_local.py",
-    "tests/test_conformance.py",
+    "tests/surface/sql/test_against_spark.py", "tests/test_transcripts_rows.py", "tests/faults/test_kills.py",
+    "tests/surface/test_cli_spark.py", "tests/surface/test_relations.py", "tests/checkpoints/test_resume.py",
+    "tests/surface/test_operators.py", "tests/surface/test_joins.py", "tests/surface/test_local_job.py",
+    "tests/surface/test_feedback_spark.py", "tests/kernels/test_translate_spark.py", "tests/surface/test_join_types.py",
+    "tests/engine/test_names_spark.py", "tests/test_transcripts_splits.py", "tests/test_transcripts_crash.py",
+    "tests/surface/test_holistic_aggregates.py", "tests/surface/sql/test_same_tree.py",
+    "tests/surface/test_expression_texts.py", "tests/faults/test_damage.py", "tests/engine/test_running.py",
+    "tests/surface/test_join_bands.py", "tests/surface/test_against_spark.py", "tests/faults/test_relation_kills.py",
+    "tests/faults/test_damaged_logs.py", "tests/surface/test_frame_methods.py", "tests/engine/test_plan_shape.py",
+    "tests/engine/test_piles.py", "tests/surface/sql/test_catalogue.py", "tests/surface/sql/test_commands.py",
+    "tests/engine/test_rows_plan.py", "tests/engine/test_feedback_agrees.py", "tests/engine/test_kept_plan.py",
+    "tests/toy/test_toy.py", "tests/faults/test_kills_local.py", "tests/test_transcripts_local.py",
+    "tests/engine/test_quality_joins.py", "tests/records/test_records_equal.py",
+    "tests/engine/feedback/test_viewport.py", "tests/engine/feedback/test_range.py", "tests/engine/test_names.py",
+    "tests/engine/test_quality.py", "tests/oracle/test_kernels_against_oracle.py", "tests/engine/test_every_kind.py",
+    "tests/engine/test_damage.py", "tests/oracle/test_reordering.py", "tests/engine/test_join_engine.py",
+    "tests/semantics/quality/test_changes.py", "tests/oracle/test_joint_windows.py", "tests/test_conformance.py",
 )  # fmt: skip
 """Files that take the longest, the longest first. One of them at the end would leave the other processes without work."""
 NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
@@ -116,6 +121,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.ui.explainMode", "simple")  # nobody looks at the plans
+        # Else each call on a column asks the JVM five times, to note the line of the caller for Spark's own errors.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         # As `sw.session` has them.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.python.daemon.module", DAEMON)
@@ -140,58 +147,3 @@ def compiled_code(spark: SparkSession) -> Iterator[None]:
     yield
     for key, value in before.items():
         spark.conf.set(key, value)
-
-
-@lru_cache(maxsize=1)
-def _progress_validator() -> Any:
-    jsonschema = pytest.importorskip("jsonschema")
-    path = Path(__file__).parent.parent / "docs" / "progress.schema.json"
-    return jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
-
-
-@lru_cache(maxsize=1)
-def _progress_limits() -> list[float]:
-    """All numbers that the schema compares with, rising."""
-
-    def numbers(value: Any) -> Iterator[float]:
-        if isinstance(value, dict):
-            value = list(value.values())
-        if isinstance(value, list):
-            for v in value:
-                yield from numbers(v)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield value
-
-    return sorted(set(numbers(_progress_validator().schema)))
-
-
-INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-
-
-def progress_shape(value: Any) -> Any:
-    """All that the schema can see of a record: a number stands for those on the same side of all limits."""
-    if isinstance(value, dict):
-        return tuple((k, progress_shape(v)) for k, v in value.items())
-    if isinstance(value, list):
-        return ("list", *map(progress_shape, value))
-    if isinstance(value, str):
-        return "instant" if INSTANT.fullmatch(value) else ("text", value)
-    if value is None or isinstance(value, bool):
-        return value, "plain"
-    whole, limits = float(value).is_integer(), _progress_limits()
-    return whole, bisect_left(limits, value), bisect_right(limits, value)
-
-
-_checked: set[Any] = set()
-"""Shapes of records that are what the schema says."""
-
-
-def check_progress(record: dict[str, Any]) -> None:
-    """Fail unless a progress record is what ``docs/progress.schema.json`` says."""
-    record = json.loads(json.dumps(record))  # as a program that reads it from a file sees it
-    shape = progress_shape(record)
-    if shape in _checked:
-        return
-    errors = [f"{e.json_path}: {e.message}" for e in _progress_validator().iter_errors(record)]
-    assert not errors, "\n".join(errors)
-    _checked.add(shape)

@@ -22,7 +22,7 @@ from slackwater.testing.executors.spark import CRASH_POINTS
 from slackwater.testing.transcripts.query import STEPS
 from slackwater.testing.transcripts.script import load, run
 from slackwater.testing.transcripts.windows import FORMS
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, ROWS, SPLITS, path_of
 
 BOTH = (

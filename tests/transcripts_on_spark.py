@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.testing.transcripts.script import load, run
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.host import Files, LocalHost, small_parquet
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 
 
 class _Rows(Sink):

@@ -26,7 +26,7 @@ from slackwater.semantics.limits import START
 from slackwater.testing.executors.local import local_executor
 from slackwater.testing.local import run as local_run
 from slackwater.testing.transcripts.script import load, parse, run
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 from tests.transcripts_on_spark import FILES, PARAMS
 
 SEEN: set[type] = set()

@@ -18,7 +18,7 @@ from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, window_time
 from slackwater.model.window import TimeWindow
 from slackwater.testing.clock import ManualClock
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 from tests.semantics.test_local_time import at, wall
 
 HOUR = 3_600_000_000

@@ -16,7 +16,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.surface.stream import Stream
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 
 UTC = dt.timezone.utc
 START = dt.datetime(2026, 1, 1, tzinfo=UTC)

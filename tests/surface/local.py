@@ -17,7 +17,7 @@ from slackwater.surface.start import plan_of, settings_of, shares_panes, window_
 from slackwater.surface.stream import Stream
 from slackwater.testing.local.host import LocalHost, check_local
 from slackwater.testing.local.run import LocalInput, LocalRun
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 from tests.surface.helpers import Run
 
 SHARED = {"id": "query", "runId": "run", "name": None, "sources": [],

@@ -13,7 +13,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.clock import monotonic, sleep
 from slackwater.errors import AnalysisError, ExecutionError
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 
 pytestmark = pytest.mark.spark
 

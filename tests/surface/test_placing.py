@@ -10,7 +10,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.engine.store import failpoints
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress
 from tests.surface.helpers import at, feed, seconds
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import check_progress
+from tests.progress_schema import check_progress, validator
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -94,3 +95,38 @@ def test_the_document_speaks_of_every_field():
         fields |= set(schema["$defs"][name]["properties"])
     missing = [f for f in sorted(fields) if f"`{f}`" not in text and f"`.{f}`" not in text]
     assert not missing
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    keys = (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    )
+    for key in keys:
+        yield from _places(value[key], (*path, key))
+
+
+def test_what_is_remembered_of_good_records_excuses_no_bad_one():
+    """Every field in turn left out, renamed and given odd values: the answer is that of the schema, asked each time."""
+    check_progress(GOOD)
+    good = 0
+    for path in _places(GOOD):
+        for odd in (None, True, -1, 1.5, 300, "", "x", [], {}, {"x": 1}, "without", "renamed"):
+            record = copy.deepcopy(GOOD)
+            at: Any = record
+            for p in path[:-1]:
+                at = at[p]
+            if odd in ("without", "renamed"):
+                value = at.pop(path[-1])
+                if odd == "renamed" and isinstance(at, dict):
+                    at["other"] = value
+            else:
+                at[path[-1]] = odd
+            if validator().is_valid(record):
+                check_progress(record)
+                good += 1
+            else:
+                with pytest.raises(AssertionError):
+                    check_progress(record)
+    assert good > 50

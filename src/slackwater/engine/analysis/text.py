@@ -41,6 +41,7 @@ _TRAITS = ("RuntimeReplaceable", "Generator", "SubqueryExpression", "Nondetermin
 # Traits by the name of an expression's class, for all printers: they ask the same of Spark's few hundred classes, and
 # each question makes the JVM look through all jars.
 _KINDS: dict[str, frozenset[str]] = {}
+_NOTED = "__sw_kinds"
 
 Replace = Callable[[Any], str | None]
 
@@ -86,12 +87,17 @@ class Printer:
 
     def kinds(self, node: Any) -> frozenset[str]:
         """What an expression is, of the few traits that matter here."""
+        # A node is asked several times in a row; each call to the JVM costs as much as all else here.
+        noted: frozenset[str] | None = node.__dict__.get(_NOTED)
+        if noted is not None:
+            return noted
         # one call: each object that the JVM hands over costs two more
         name = str(node.productPrefix())
         known = _KINDS.get(name)
         if known is None:
             traits = {t.rpartition(".")[2] for t in _TRAITS if self._is(_EXPRESSIONS + t, node)}
             known = _KINDS[name] = frozenset(traits | {name})
+        node.__dict__[_NOTED] = known
         return known
 
     def text(self, node: Any, replace: Replace, scope: tuple[Field, ...]) -> str:

@@ -72,6 +72,7 @@ class Oracle(Run):
         self.dropped = 0
         self.judged = {}
         self.may_come = self._may_come
+        self.closed = {}
 
     def step(
         self,

@@ -27,7 +27,8 @@ class Run:
 
     ``items`` and ``bounds`` are by id of a node: all that ever came out, and the bounds after each step. ``judged`` has
     the rows of this step by source. ``may_come`` says whether a later row of a node may have all of these times below
-    the limits, by the bounds in force. ``tables`` are the rows of each relation, step by step.
+    the limits, by the bounds in force. ``tables`` are the rows of each relation, step by step. ``closed`` says by id of a
+    node, box and step whether a group on several windows was closed; that is looked for once, since it never changes.
     """
 
     nodes: list[Node]
@@ -43,6 +44,7 @@ class Run:
     late: dict[str, dict[str, int]]
     dropped: int
     may_come: Callable[[Node, Limits, BoundOf], bool]
+    closed: dict[tuple[int, tuple[int, ...], int], bool]
 
     def before(self, node: Node, column: str) -> int:
         """The bound in force when this step began."""

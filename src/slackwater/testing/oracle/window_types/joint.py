@@ -7,7 +7,6 @@ windows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from typing import Any, NoReturn
 
@@ -50,9 +49,14 @@ def _closed_boxes(node: Aggregate, run: Run) -> list[Box]:
     windows, step = node.window.windows, run.steps
     keys = [compile_expression(k.expr.sql) for k in node.keys]
 
-    @cache
     def closed(box: tuple[int, ...], steps: int) -> bool:
         """Whether a box was closed after so many steps."""
+        asked = id(node), box, steps
+        if asked not in run.closed:
+            run.closed[asked] = _is_closed(box, steps)
+        return run.closed[asked]
+
+    def _is_closed(box: tuple[int, ...], steps: int) -> bool:
         limits: dict[str, int] = {}
         for w, wid in zip(windows, box, strict=True):
             limits[w.on] = min(limits.get(w.on, END), end_of(wid, w))
