@@ -50,6 +50,7 @@ class Step:
     seconds: float
     cpu: float
     record: dict[str, Any]
+    batches: int = 1
     scan: float = 0.0
 
 
@@ -93,7 +94,6 @@ class Live:
         begin = time.process_time()
         if before is not None:
             before(self)
-        # Spark reads the sources one after the other: the file of the last one begins the batch.
         known = {r["batchId"] for r in self.query.recentProgress}
         for name, file in files.items():
             shown(file, self.folders[name], len(self.steps))
@@ -105,7 +105,7 @@ class Live:
             raise RuntimeError(f"{self.treatment.name}: no batch had rows")
         record = with_rows[-1]
         seconds = sum(r["durationMs"]["triggerExecution"] for r in with_rows) / 1000
-        self.steps.append(Step(seconds, cpu, record))
+        self.steps.append(Step(seconds, cpu, record, len(with_rows)))
         return self.steps[-1]
 
     def stop(self) -> None:
@@ -160,9 +160,12 @@ def rounds(
     finally:
         for live in lives:
             live.stop()
+    steps = {x.treatment.name: x.steps for x in lives}
+    # Where a query began a batch between the files of two inputs, the round is no comparison of times.
+    whole = [i for i in range(warm_up, len(batches)) if all(s[i].batches == 1 for s in steps.values())]
     return Ran(
-        {x.treatment.name: x.steps[warm_up:] for x in lives},
-        {x.treatment.name: x.steps for x in lives},
+        {name: [s[i] for i in whole] for name, s in steps.items()},
+        steps,
         {x.treatment.name: x.out for x in lives},
     )
 
