@@ -28,7 +28,9 @@ PUNCTUATIONS = {"sensor": 1440, "probe": 14_400, "sensor-50": 720}
 """Patterns that the sources carry; here bounded delays stand for them."""
 EVERY = 20 * SECOND
 
-SENSOR_DDL = "sensor_id int, ts timestamp, timestamp_text string, volume int, speed int, occupancy int"
+SENSOR_DDL = (
+    "sensor_id int, ts timestamp, timestamp_text string, volume int, speed int, occupancy int"
+)
 PROBE_DDL = (
     "probe_id int, ts timestamp, timestamp_text string, freeway_id int, milepost int, speed int"
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -45,13 +45,20 @@ class Treatment:
 
 @dataclass
 class Step:
-    """One batch: seconds in whole and of its first stage, CPU seconds of this process, and its progress record."""
+    """What files gave: seconds of the batch and of its first stage, CPU seconds of this process, and progress records.
+
+    There is one record, or there are several where a batch began between the files of two inputs.
+    """
 
     seconds: float
     cpu: float
-    record: dict[str, Any]
-    batches: int = 1
+    records: list[dict[str, Any]]
     scan: float = 0.0
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The last one."""
+        return self.records[-1]
 
 
 @dataclass
@@ -67,7 +74,12 @@ class Live:
 
     @classmethod
     def start(
-        cls, spark: SparkSession, treatment: Treatment, build: Build, inputs: Sequence[str], work: Path
+        cls,
+        spark: SparkSession,
+        treatment: Treatment,
+        build: Build,
+        inputs: Sequence[str],
+        work: Path,
     ) -> Live:
         """Start a query over empty folders."""
         import slackwater as sw
@@ -103,9 +115,8 @@ class Live:
         with_rows = [r for r in records if r["numInputRows"]]
         if not with_rows:
             raise RuntimeError(f"{self.treatment.name}: no batch had rows")
-        record = with_rows[-1]
         seconds = sum(r["durationMs"]["triggerExecution"] for r in with_rows) / 1000
-        self.steps.append(Step(seconds, cpu, record, len(with_rows)))
+        self.steps.append(Step(seconds, cpu, with_rows))
         return self.steps[-1]
 
     def stop(self) -> None:
@@ -147,8 +158,7 @@ def rounds(
     inputs = list(batches[0][0])
     lives: list[Live] = []
     try:
-        for t in treatments:
-            lives.append(Live.start(spark, t, build, inputs, work / t.name))
+        lives.extend(Live.start(spark, t, build, inputs, work / t.name) for t in treatments)
         for number, (whole, sparse) in enumerate(batches):
             # The one that begins changes: what a batch leaves in caches helps the next.
             order = lives[number % len(lives) :] + lives[: number % len(lives)]
@@ -162,7 +172,11 @@ def rounds(
             live.stop()
     steps = {x.treatment.name: x.steps for x in lives}
     # Where a query began a batch between the files of two inputs, the round is no comparison of times.
-    whole = [i for i in range(warm_up, len(batches)) if all(s[i].batches == 1 for s in steps.values())]
+    whole = [
+        i
+        for i in range(warm_up, len(batches))
+        if all(len(s[i].records) == 1 for s in steps.values())
+    ]
     return Ran(
         {name: [s[i] for i in whole] for name, s in steps.items()},
         steps,
@@ -184,16 +198,17 @@ def ratios(off: Sequence[float], on: Sequence[float]) -> dict[str, float]:
     return spread([a / b if b else float("inf") for a, b in zip(off, on, strict=True)])
 
 
-def saved(
-    off: Sequence[float], on: Sequence[float], empty: Sequence[float]
-) -> dict[str, float]:
+def saved(off: Sequence[float], on: Sequence[float], empty: Sequence[float]) -> dict[str, float]:
     """Which share of the time above a near-empty batch was saved, round by round.
 
     >>> saved([1.3, 1.3], [0.8, 1.05], [0.3, 0.3])
     {'median': 0.375, 'least': 0.25, 'most': 0.5}
     """
     return spread(
-        [round((a - b) / (a - e), 4) if a > e else 0.0 for a, b, e in zip(off, on, empty, strict=True)]
+        [
+            round((a - b) / (a - e), 4) if a > e else 0.0
+            for a, b, e in zip(off, on, empty, strict=True)
+        ]
     )
 
 
@@ -205,10 +220,16 @@ def seconds(steps: Sequence[Step]) -> list[float]:
 def between(steps: Sequence[Step]) -> int:
     """Rows that operators were given and gave out, and rows of the outputs."""
     total = 0
-    for step in steps:
-        total += sum(o["rowsIn"] + o["rowsOut"] for o in step.record["operators"].values())
-        total += sum(o["rows"] for o in step.record["outputs"].values())
+    for record in records(steps):
+        total += sum(o["rowsIn"] + o["rowsOut"] for o in record["operators"].values())
+        total += sum(o["rows"] for o in record["outputs"].values())
     return total
+
+
+def records(steps: Sequence[Step]) -> Iterator[dict[str, Any]]:
+    """The progress records of some batches."""
+    for step in steps:
+        yield from step.records
 
 
 def state_rows(step: Step) -> int:
@@ -216,7 +237,10 @@ def state_rows(step: Step) -> int:
     return sum(int(o["state"]["rows"]) for o in step.record["operators"].values())
 
 
-def dropped(step: Step) -> dict[str, int]:
-    """By place, rows that feedback has dropped since the query began."""
-    places = step.record.get("feedback", {}).get("places", {})
-    return {name: int(p["totalRowsDropped"]) for name, p in places.items()}
+def dropped(steps: Sequence[Step]) -> dict[str, int]:
+    """By place, rows that feedback dropped in some batches; a place is there as long as records are."""
+    total: dict[str, int] = {}
+    for record in records(steps):
+        for name, place in record.get("feedback", {}).get("places", {}).items():
+            total[name] = total.get(name, 0) + int(place["rowsDropped"])
+    return {name: rows for name, rows in total.items() if rows}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from benchmarks.feedback_live import (
     Treatment,
     between,
     dropped,
+    records,
     rounds,
     saved,
     seconds,
@@ -43,13 +44,11 @@ ORIGIN = "2010-02-15 09:00:00"
 OFF, EMPTY = "off", "near-empty"
 WARM_UP = 2
 MINUTE_ROWS = 3 * SENSORS
-SPARSE_STEP = 997
-"""Of a batch that is nearly empty, one row in so many, from all of its time."""
+FEW = 150
+"""Rows of a batch that is nearly empty, from all of its time."""
 
 
-def stream(
-    spark: SparkSession, folder: Path, ddl: str, name: str, delay: str = "0 seconds"
-) -> Any:
+def stream(spark: SparkSession, folder: Path, ddl: str, name: str, delay: str = "0 seconds") -> Any:
     """The files of a folder, one a batch."""
     import slackwater as sw
 
@@ -66,7 +65,7 @@ def minutes() -> Any:
 
 
 def _few(table: pa.Table) -> pa.Table:
-    return table.take(pa.array(range(0, table.num_rows, max(1, table.num_rows // 150))))
+    return table.take(pa.array(range(0, table.num_rows, max(1, table.num_rows // FEW))))
 
 
 def files_of(
@@ -77,7 +76,7 @@ def files_of(
     found = []
     for n in range(batches):
         whole = written(folder, f"b{n:03d}", lambda n=n: make(n * rows, rows), rows)
-        count = len(range(0, rows, max(1, rows // 150)))
+        count = len(range(0, rows, max(1, rows // FEW)))
         few = written(folder, f"b{n:03d}-few", lambda p=whole: _few(pq.read_table(p)), count)
         found.append((whole, few))
     return found
@@ -219,7 +218,7 @@ class Reach:
     @property
     def arrivals(self) -> range:
         """Batches, of ``step`` windows each, before which feedback arrives."""
-        return range(0, self.windows // self.step + 1)
+        return range(self.windows // self.step + 1)
 
 
 def joined(spark: SparkSession, folder: Path) -> Any:
@@ -264,7 +263,7 @@ def reach(spark: SparkSession, case: Reach, scratch: Path) -> dict[str, Any]:
         t.name: {
             "between": between(ran.all[t.name]),
             "operators": flows(ran, t.name),
-            "avoided": dropped(ran.all[t.name][-1]),
+            "avoided": dropped(ran.all[t.name]),
         }
         for t in treatments
     }
@@ -277,8 +276,8 @@ def reach(spark: SparkSession, case: Reach, scratch: Path) -> dict[str, Any]:
 def flows(ran: Ran, treatment: str) -> dict[str, list[int]]:
     """By operator, rows in and out of a whole run."""
     found: dict[str, list[int]] = {}
-    for step in ran.all[treatment]:
-        for name, o in step.record["operators"].items():
+    for record in records(ran.all[treatment]):
+        for name, o in record["operators"].items():
             total = found.setdefault(f"{o['kind']} {name}", [0, 0])
             total[0] += o["rowsIn"]
             total[1] += o["rowsOut"]
@@ -302,17 +301,5 @@ def arrival(spark: SparkSession, case: Reach, scratch: Path) -> list[list[float]
             live.query.feedback(sw.ignore(f"wid < {case.windows}"))
 
     treatments = [Treatment(str(n)) for n in case.arrivals]
-    ran = rounds(
-        spark, treatments, build, batches, scratch / "out", warm_up=0, before=send
-    )
-    return [
-        [n, dropped(ran.all[str(n)][-1]).get("sensor", 0) / case.avoidable]
-        for n in case.arrivals
-    ]
-
-
-def small(case: Any) -> Any:
-    """A case of few rows, to see that it works."""
-    if isinstance(case, Reach):
-        return replace(case, rows=9_000, batch_rows=1_500, windows=4, step=2)
-    return replace(case, days=1, day_rows=9_000, day_probes=200, rounds=2)
+    ran = rounds(spark, treatments, build, batches, scratch / "out", warm_up=0, before=send)
+    return [[n, dropped(ran.all[str(n)]).get("sensor", 0) / case.avoidable] for n in case.arrivals]
