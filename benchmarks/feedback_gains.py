@@ -181,7 +181,7 @@ def same(ran: Ran, wanted: str) -> int:
 
 def compared(name: str, bars: Mapping[str, float], ran: Ran) -> dict[str, Any]:
     """Times of batches and first stages, pair by pair, and the state after the last batch."""
-    off, on, empty = (ran.steps[n] for n in (OFF, ON, EMPTY))
+    off, on = (ran.steps[n] for n in (OFF, ON))
     return {
         "name": name,
         "bars": dict(bars),
