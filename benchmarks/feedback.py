@@ -15,17 +15,19 @@ from typing import Any
 from benchmarks import contenders
 from benchmarks import feedback_page as pages
 from benchmarks.cases import selected
+from benchmarks.feedback_catch_up import CatchUp, catch_up
 from benchmarks.feedback_gains import Rare, Viewport, rare, viewport
 from benchmarks.feedback_overhead import Idle, Messages, idle, messages
 from benchmarks.feedback_suites import Reach, Restrictive, reach, restrictive
 from benchmarks.record import RESULTS, ROOT, file_name, folder, heading, say, store, written
 
-Case = Idle | Messages | Reach | Restrictive | Viewport | Rare
+Case = Idle | Messages | Reach | Restrictive | Viewport | Rare | CatchUp
 
 CASES: tuple[Case, ...] = (
     Viewport(clustered=True),
     Viewport(clustered=False),
     Rare(),
+    CatchUp(),
     Messages(),
     Reach(),
     *(Restrictive(query, days) for days in (4, 16) for query in ("q1", "q2", "q3")),
@@ -82,6 +84,8 @@ def one(spark: Any, case: Case, scratch: Path) -> dict[str, Any]:
             return viewport(spark, case, scratch)
         case Rare():
             return rare(spark, case, scratch)
+        case CatchUp():
+            return catch_up(spark, case, scratch)
         case Messages():
             return messages(spark, case, scratch)
         case Reach():
@@ -111,6 +115,8 @@ def small(case: Case) -> Case:
             return replace(case, batch_rows=20_000, keys=1_000, rounds=2)
         case Rare():
             return replace(case, batch_rows=20_000, keys=1_000, rounds=2)
+        case CatchUp():
+            return replace(case, file_rows=1_000, files=10, rounds=1)
         case Messages():
             return replace(case, chains=(1, 2), batch_rows=1_500, records=120, rounds=2)
         case Reach():

@@ -36,6 +36,7 @@ PROBE_DDL = (
 )
 MAP_DDL = "segment int, ts timestamp, speed int"
 PEAK_DDL = "k bigint, ts timestamp, v double"
+OLD_DDL = "k bigint, ts timestamp"
 
 Made = Callable[[], pa.Table]
 
@@ -138,6 +139,17 @@ def peak_rows(batch: int, rows: int, keys: int, seconds: int) -> pa.Table:
             "k": pa.array(drawn(numbers, 10, keys)),
             "ts": instants(numbers * (seconds * SECOND) // rows),
             "v": pa.array(drawn(numbers, 11, 10_000_000) / 10_000),
+        }
+    )
+
+
+def old_rows(file: int, rows: int, seconds: int, salt: int) -> pa.Table:
+    """One file of rows of a thousand keys, ``seconds`` long, behind those of the files before."""
+    numbers = np.arange(file * rows, (file + 1) * rows, dtype=np.int64)
+    return pa.table(
+        {
+            "k": pa.array(drawn(numbers, salt, 1000)),
+            "ts": instants(numbers * (seconds * SECOND) // rows),
         }
     )
 

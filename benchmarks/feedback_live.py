@@ -47,12 +47,15 @@ class Treatment:
 class Step:
     """What files gave: seconds of the batch and of its first stage, CPU seconds of this process, and progress records.
 
+    ``sending`` are CPU seconds in which something was sent to the query before; ``cpu`` are those of the batch.
+
     There is one record, or there are several where a batch began between the files of two inputs.
     """
 
     seconds: float
     cpu: float
     records: list[dict[str, Any]]
+    sending: float = 0.0
     scan: float = 0.0
 
     @property
@@ -102,10 +105,11 @@ class Live:
         return cls(spark, treatment, query, folders, work)
 
     def step(self, files: Files, before: Callable[[Live], None] | None = None) -> Step:
-        """One batch of files, from their appearance to the end of the batch; ``before`` is called first, and counts as CPU."""
-        begin = time.process_time()
+        """One batch of files, from their appearance to the end of the batch; ``before`` is called first."""
+        first = time.process_time()
         if before is not None:
             before(self)
+        begin = time.process_time()
         known = {r["batchId"] for r in self.query.recentProgress}
         for name, file in files.items():
             shown(file, self.folders[name], len(self.steps))
@@ -116,7 +120,7 @@ class Live:
         if not with_rows:
             raise RuntimeError(f"{self.treatment.name}: no batch had rows")
         seconds = sum(r["durationMs"]["triggerExecution"] for r in with_rows) / 1000
-        self.steps.append(Step(seconds, cpu, with_rows))
+        self.steps.append(Step(seconds, cpu, with_rows, begin - first))
         return self.steps[-1]
 
     def stop(self) -> None:

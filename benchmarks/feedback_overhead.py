@@ -146,6 +146,7 @@ def beside(ran: Ran, name: str) -> dict[str, Any]:
         "cpu_ms": spread([1000 * (b.cpu - a.cpu) for a, b in zip(off, on, strict=True)]),
         "ratio": spread([b / a for a, b in zip(seconds(off), seconds(on), strict=True)]),
         "cpu_off_ms": 1000 * median(s.cpu for s in off),
+        "sending_ms": 1000 * median(s.sending for s in on),
     }
 
 

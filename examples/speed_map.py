@@ -37,7 +37,7 @@ def speed_map(spark):
 
     def stream(name, reports):
         rows = list(reports)
-        batches = [sum(rows[i : i + 6], []) for i in range(0, REPORTS, 6)]
+        batches = [[r for part in rows[i : i + 6] for r in part] for i in range(0, REPORTS, 6)]
         replayed = sw.replay(spark, batches, f"place int, {name}_at timestamp, {name} int")
         at = f"{name}_at"
         return sw.stream(replayed, time=at, name=name, progress=sw.BoundedDelay("0 seconds"))
