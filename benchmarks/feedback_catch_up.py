@@ -87,7 +87,7 @@ def catch_up(spark: SparkSession, case: CatchUp, scratch: Path) -> dict[str, Any
             if number:
                 seconds[name].append(record["durationMs"]["triggerExecution"] / 1000)
             if name == PACED:
-                not_read = int(record["feedback"]["notRead"]["bytes"])
+                not_read = int(record.get("feedback", {}).get("notRead", {}).get("bytes", 0))
         results = same(case, out)
         taken = ", ".join(f"{n} {v[-1]:.2f}" for n, v in seconds.items() if v)
         say(f"{case.name}, round {number} of {case.rounds}: {taken} s")
