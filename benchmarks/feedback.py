@@ -62,9 +62,9 @@ def main(options: Namespace) -> None:
     finally:
         if spark is not None:
             spark.stop()
-    for case in chosen:
-        if isinstance(case, Idle):
-            found["cases"][case.name] = {**idle(case, scratch, options.heap), **stamp}
+    for pair in chosen:
+        if isinstance(pair, Idle):
+            found["cases"][pair.name] = {**idle(pair, scratch, options.heap), **stamp}
             store("feedback", found, quick=options.quick)
     print(pages.plain_text(found))
     pictured = folder(quick=options.quick) / f"{file_name('feedback', quick=options.quick)}.svg"

@@ -50,7 +50,8 @@ def drawn(numbers: Ints, salt: int, below: int) -> Ints:
     z = numbers.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) % np.uint64(below)).astype(np.int64)
+    found: Ints = ((z ^ (z >> np.uint64(31))) % np.uint64(below)).astype(np.int64)
+    return found
 
 
 def locations() -> pa.Table:

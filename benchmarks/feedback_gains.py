@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,10 +75,10 @@ class Viewport:
                 return map_rows(n, rows, self.keys, self.seconds, clustered=self.clustered)
 
             whole = written(
-                folder, f"{kind}{n:03d}", lambda make=make: make(self.batch_rows), self.batch_rows,
+                folder, f"{kind}{n:03d}", partial(make, self.batch_rows), self.batch_rows,
                 group=group,
             )  # fmt: skip
-            few = written(folder, f"{kind}{n:03d}-few", lambda make=make: make(SPARSE), SPARSE)
+            few = written(folder, f"{kind}{n:03d}-few", partial(make, SPARSE), SPARSE)
             found.append(({"cars": whole}, {"cars": few}))
         return found
 
@@ -138,10 +139,8 @@ class Rare:
             def make(rows: int, n: int = n) -> Any:
                 return peak_rows(n, rows, self.keys, self.seconds)
 
-            whole = written(
-                folder, f"b{n:03d}", lambda make=make: make(self.batch_rows), self.batch_rows
-            )
-            few = written(folder, f"b{n:03d}-few", lambda make=make: make(SPARSE), SPARSE)
+            whole = written(folder, f"b{n:03d}", partial(make, self.batch_rows), self.batch_rows)
+            few = written(folder, f"b{n:03d}-few", partial(make, SPARSE), SPARSE)
             found.append(({"cars": whole}, {"cars": few}))
         return found
 

@@ -176,13 +176,13 @@ def rounds(
             live.stop()
     steps = {x.treatment.name: x.steps for x in lives}
     # Where a query began a batch between the files of two inputs, the round is no comparison of times.
-    whole = [
+    same = [
         i
         for i in range(warm_up, len(batches))
         if all(len(s[i].records) == 1 for s in steps.values())
     ]
     return Ran(
-        {name: [s[i] for i in whole] for name, s in steps.items()},
+        {name: [s[i] for i in same] for name, s in steps.items()},
         steps,
         {x.treatment.name: x.out for x in lives},
     )

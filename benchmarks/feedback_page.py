@@ -16,7 +16,12 @@ def page(found: Found) -> str:
     """``docs/feedback-experiments.md``."""
     machine, versions = found["machine"], found["versions"]
     stamps = sorted({(c["date"], c["commit"]) for c in found["cases"].values()})
-    measured = "; ".join(f"{date} (commit {commit})" for date, commit in stamps)
+    days = "; ".join(f"{date} (commit {commit})" for date, commit in stamps)
+    measured = f"Measured on {days}" if days else "Nothing is measured yet"
+    if not stamps:
+        measured = (
+            "no day yet: `make bench-feedback` measures all, and each case is kept when it is done"
+        )
     picture = ["![rows avoided by the batch in which feedback arrives](feedback.svg)", ""]
     return "\n".join(
         [
@@ -24,7 +29,7 @@ def page(found: Found) -> str:
             "",
             "What [feedback](feedback.md) costs, how far up it goes, what it saves. Written by `make bench-feedback`; do not edit.",
             "",
-            f"Measured on {measured}: {machine['cores']} cores, {machine['memory_gb']} GB of memory, Spark {versions['pyspark']}, heap "
+            f"{measured}: {machine['cores']} cores, {machine['memory_gb']} GB of memory, Spark {versions['pyspark']}, heap "
             f"{found['settings']['heap']}. Queries live side by side and get the same batches in turns; a ratio is the median over the pairs, with the "
             "least and the greatest. A near-empty batch has the same query and time with a few hundred rows.",
             "",

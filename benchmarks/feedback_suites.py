@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,8 @@ def minutes() -> Any:
     return sw.window("1 minute", origin=ORIGIN)
 
 
-def _few(table: pa.Table) -> pa.Table:
+def _few(file: Path) -> pa.Table:
+    table = pq.read_table(file)
     return table.take(pa.array(range(0, table.num_rows, max(1, table.num_rows // FEW))))
 
 
@@ -75,9 +77,9 @@ def files_of(
     folder = scratch / "data" / f"{name}-{rows}"
     found = []
     for n in range(batches):
-        whole = written(folder, f"b{n:03d}", lambda n=n: make(n * rows, rows), rows)
+        whole = written(folder, f"b{n:03d}", partial(make, n * rows, rows), rows)
         count = len(range(0, rows, max(1, rows // FEW)))
-        few = written(folder, f"b{n:03d}-few", lambda p=whole: _few(pq.read_table(p)), count)
+        few = written(folder, f"b{n:03d}-few", partial(_few, whole), count)
         found.append((whole, few))
     return found
 
