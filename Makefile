@@ -19,7 +19,7 @@ PARALLEL ?= -n 3
 EXAMPLES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-cold bench-growth bench-joins bench-relations bench-experiments bench-quality bench-between faults faults-night random conformance lock clean
+.PHONY: help setup demo test test-fast lint format compat bench bench-windows bench-cold bench-growth bench-joins bench-relations bench-feedback bench-experiments bench-quality bench-between faults faults-night random conformance lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-joins: setup ## joins: Slackwater beside native stream-stream joins, as a 
 
 bench-relations: setup ## joins with a table: Slackwater beside Spark's stream-static join
 	$(PY) -m benchmarks relations $(BENCH)
+
+bench-feedback: setup ## what feedback costs and saves, as docs/feedback-experiments.md (BENCH="--cases viewport")
+	$(PY) -m benchmarks feedback $(BENCH)
 
 bench-experiments: setup ## experiments on the kernels beside baselines that need order, as docs/experiments.md
 	$(PY) -m benchmarks experiments $(BENCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import growth, join_experiments, joins, quality, relations, windows
+from benchmarks import feedback, growth, join_experiments, joins, quality, relations, windows
 from benchmarks.experiments import page as experiments
 
 BENCHMARKS = {
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "join-experiments": join_experiments.main,
     "quality": quality.main,
     "relations": relations.main,
+    "feedback": feedback.main,
 }
 
 

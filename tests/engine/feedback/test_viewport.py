@@ -402,16 +402,21 @@ def test_where_no_feedback_acts_every_statement_is_the_same(
 
 @pytest.mark.spec("FC-F76")
 @pytest.mark.parametrize(
-    ("reach", "places"),
+    ("reach", "places", "less", "unread"),
     [
-        ("off", set()),
-        ("output", {"out:map"}),
-        ("operators", {"out:map", "aggregate"}),
-        ("source", {"out:map", "aggregate", "cars"}),
+        ("off", set(), False, False),
+        ("output", {"out:map"}, False, False),
+        ("operators", {"out:map", "aggregate", "cars"}, True, False),
+        ("source", {"out:map", "aggregate", "cars"}, True, True),
     ],
 )
 def test_how_far_feedback_travels_is_a_setting(
-    reach: Any, places: set[str], folder: Path, reference: list[dict[str, Any]]
+    reach: Any,
+    places: set[str],
+    less: bool,
+    unread: bool,
+    folder: Path,
+    reference: list[dict[str, Any]],
 ) -> None:
     """From the first batch on: what comes out is the same from "output" on, what is dropped where is not."""
     run = Viewed(folder)
@@ -425,6 +430,12 @@ def test_how_far_feedback_travels_is_a_setting(
     assert sorted(map(repr, map(frozen, run.rows()))) == sorted(map(repr, map(frozen, wanted)))
     acted = run.manifests[-1].progress["feedback"]["places"]
     assert {n.split("-")[0] for n in acted} == places
+    # What reaches the aggregate, and what is not opened.
+    batches = [m.progress for m in run.manifests]
+    came = sum(o["rowsIn"] for p in batches for o in p["operators"].values())
+    whole = sum(p["streams"]["cars"]["numInputRows"] for p in batches)
+    assert (came < whole / 2) == less
+    assert any(p["feedback"].get("notRead", {}).get("rows") for p in batches) == unread
 
 
 @pytest.mark.spec("FC-F18")

@@ -108,7 +108,7 @@ class Wanted:
 
     ``shades`` are what operators are still dark for after records that ended, by the order of the plan's nodes. ``ignored`` is
     what each output ignores, in its own columns. ``over`` leaves out records that no later row of a node can match. Without
-    ``sources``, no guard stands on the rows of a stream.
+    ``sources``, no guard stands on the rows of a stream: they are dropped right in front of the first operator.
     """
 
     layout: Layout
@@ -131,7 +131,7 @@ def guards(plan: Plan, wanted: Wanted) -> Guards:
             found[path.id] = tuple((at, g) for at, g, _ in sorted(placed, key=lambda p: p[0]))
         for _, guard, count in placed:
             counts[guard.place] = max(counts.get(guard.place, 0), count)
-    return Guards(found, counts, _scans(plan, soft))
+    return Guards(found, counts, _scans(plan, soft) if wanted.sources else {})
 
 
 def _scans(plan: Plan, soft: Mapping[int, _BySteps]) -> dict[int, Patterns]:
@@ -155,10 +155,13 @@ def _soft(plan: Plan, chain: Sequence[Station], wanted: Wanted) -> _BySteps:
     for station in chain:
         if isinstance(station.node, Late):
             continue  # such rows have times of all kinds
-        if isinstance(station.node, Source) and not wanted.sources:
-            continue
         place = wanted.layout.places[index[id(station.node)]]
         records = place.guard
+        if isinstance(chain[0].node, Source) and not wanted.sources:
+            if station is chain[-1] and station.reader is not None:
+                records = (*records, *place.asserted)
+            elif isinstance(station.node, Source):
+                continue
         if station.reader is not None:
             reader = wanted.layout.places[index[id(station.reader)]]
             records = (*records, *(reader.ports[station.port] if reader.ports else ()))

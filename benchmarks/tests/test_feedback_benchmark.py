@@ -1,0 +1,115 @@
+"""The experiments with feedback: their data, what is computed of times, that a wrong answer is noticed, and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks import feedback, feedback_page
+from benchmarks.feedback_data import (
+    START,
+    locations,
+    map_rows,
+    peak_rows,
+    probes,
+    sensors,
+    sensors_50,
+    written,
+)
+from benchmarks.feedback_gains import same as same_view
+from benchmarks.feedback_live import Ran, Step, between, dropped, ratios, saved
+from benchmarks.feedback_suites import same
+from benchmarks.record import RESULTS
+from benchmarks.windows import WrongAnswerError
+
+
+@pytest.mark.spec("FC-F73")
+def test_the_data_are_those_of_the_source() -> None:
+    place, day, cars, half = locations(), sensors(), probes(), sensors_50()
+    assert [t.num_rows for t in (place, day, cars, half)] == [150, 648_000, 14_400, 324_000]
+    assert place.group_by(["freeway_id", "milepost"]).aggregate([]).num_rows == 50
+    assert pc.sum(pc.equal(half["speed"], -1)).as_py() == 162_000
+    for rows, minutes in ((day, 1440), (half, 720), (cars, 1440)):
+        ends = pc.min_max(rows["ts"].cast(pa.int64())).as_py()
+        assert (
+            ends["min"] == START
+            and ends["max"] < START + minutes * 60_000_000 <= ends["max"] + 60_000_000
+        )
+    assert day["timestamp_text"][0].as_py() == "2010-02-15 09:00:00"
+    assert half.schema.equals(day.schema) and day.schema.names[:3] == [
+        "sensor_id",
+        "ts",
+        "timestamp_text",
+    ]
+
+
+@pytest.mark.spec("FC-F73")
+@pytest.mark.parametrize("make", [sensors, probes])
+def test_rows_are_the_same_however_they_are_cut(make: Any) -> None:
+    cut = pa.concat_tables([make(0, 400), make(400, 500)])
+    assert cut.to_pylist() == make(0, 900).to_pylist()
+
+
+def test_clustered_files_have_the_rows_of_those_that_are_not() -> None:
+    one, other = (map_rows(1, 5_000, 50, 100, clustered=c) for c in (True, False))
+    assert one["segment"].to_pylist() == sorted(other["segment"].to_pylist())
+    key = [(n, "ascending") for n in ("ts", "segment", "speed")]
+    assert one.sort_by(key).equals(other.sort_by(key))
+    high = pc.sum(pc.greater_equal(peak_rows(0, 100_000, 10, 60)["v"], 999)).as_py()
+    assert 60 < high < 140
+
+
+def test_a_file_with_another_number_of_rows_is_noticed(tmp_path: Path) -> None:
+    written(tmp_path, "a", lambda: sensors(0, 10), 10)
+    with pytest.raises(ValueError, match="has 10 rows, not 11"):
+        written(tmp_path, "a", lambda: sensors(0, 11), 11)
+
+
+def test_savings_count_above_a_batch_that_is_nearly_empty() -> None:
+    assert saved([2.0, 3.0, 2.0], [1.5, 1.0, 0.5], [1.0, 1.0, 1.0])["median"] == 1.0
+    assert ratios([2.0, 3.0], [1.0, 1.0]) == {"median": 2.5, "least": 2.0, "most": 3.0}
+    record = {
+        "operators": {"a": {"rowsIn": 5, "rowsOut": 2}}, "outputs": {"o": {"rows": 2}},
+        "feedback": {"places": {"s": {"rowsDropped": 7}, "o": {"rowsDropped": 0}}},
+    }  # fmt: skip
+    steps = [Step(1.0, 0.1, [record, record]), Step(1.0, 0.1, [record])]
+    assert between(steps) == 27 and dropped(steps) == {"s": 21}
+
+
+def test_rows_that_differ_are_noticed(tmp_path: Path) -> None:
+    def ran(**tables: list[int]) -> Ran:
+        for name, rows in tables.items():
+            (tmp_path / name).mkdir(exist_ok=True)
+            pq.write_table(pa.table({"segment": rows}), tmp_path / name / "part.parquet")
+        return Ran({}, {}, {n: tmp_path / n for n in tables})
+
+    good = ran(off=[1, 2, 2, 3], on=[2, 2])
+    assert same(good, ["on"], "segment = 2") == same_view(good, "segment = 2") == 2
+    for wrong in ([2], [2, 2, 3]):
+        bad = ran(off=[1, 2, 2, 3], on=wrong)
+        for check in (
+            lambda bad=bad: same(bad, ["on"], "segment = 2"),
+            lambda bad=bad: same_view(bad, "segment = 2"),
+        ):
+            with pytest.raises(WrongAnswerError):
+                check()
+
+
+def test_cases_have_names_of_their_own_and_a_small_size() -> None:
+    names = [c.name for c in feedback.CASES]
+    assert len(set(names)) == len(names)
+    for case in feedback.CASES:
+        assert feedback.small(case) != case
+
+
+@pytest.mark.skipif(not (RESULTS / "feedback.json").exists(), reason="nothing was measured yet")
+def test_the_page_is_that_of_the_results() -> None:
+    found = json.loads((RESULTS / "feedback.json").read_text(encoding="utf-8"))
+    page = RESULTS.parents[1] / "docs" / "feedback-experiments.md"
+    assert page.read_text(encoding="utf-8") == feedback_page.page(found)
