@@ -27,12 +27,17 @@ pytestmark = pytest.mark.spark
 
 
 def labelled(spark: Any, folder: Path, rows: sw.Stream) -> sw.Stream:
-    """Rows with a label of a table, and with a word that the column engine cannot make."""
+    """Rows with a label of a table."""
     (folder / "labels").mkdir()
     table = pa.table({"segment": pa.array(range(7), pa.int32()), "label": list("abababa")})
     pq.write_table(table, folder / "labels" / "part.parquet")
     labels = sw.relation(str(folder / "labels"), "segment", "labels", spark=spark)
-    return rows.join(labels, "segment").withColumn("word", "soundex(concat(label, 'm'))")
+    return rows.join(labels, "segment")
+
+
+def worded(rows: sw.Stream) -> sw.Stream:
+    """With a word that the column engine cannot make."""
+    return rows.withColumn("word", "soundex(concat(label, 'm'))")
 
 
 def of_rows(cars: sw.Stream) -> sw.Stream:
@@ -40,7 +45,7 @@ def of_rows(cars: sw.Stream) -> sw.Stream:
 
 
 def of_words(cars: sw.Stream) -> sw.Stream:
-    """Spark evaluates a step in front of the table, too, where it reads the rows."""
+    """Spark evaluates a step in front of the table, where it reads the rows, and none behind it."""
     return cars.withColumn("v", "v + length(soundex(cast(segment AS string)))")
 
 
@@ -50,10 +55,11 @@ def test_guards_stand_behind_a_table_and_steps_of_spark(
 ) -> None:
     """What stands behind the last step drops each row that matches, whoever evaluates the steps."""
     result = labelled(spark, tmp_path, made(stream(spark, splits=splits)))
-    given_up = [sw.ignore("word = 'B500'"), "~{label = 'a', segment < 2}"]
+    given_up = [sw.ignore("label = 'b'"), "~{label = 'a', segment < 2}"]
+    if made is not of_words:
+        result, given_up[0] = worded(result), sw.ignore("word = 'B500'")
     q, rows = written(spark, result, tmp_path, feedback={"map": given_up})
-    words = {r.word for r in rows}
-    assert words == {"A500"} and {r.segment for r in rows} == {2, 4, 6}
+    assert {r.label for r in rows} == {"a"} and {r.segment for r in rows} == {2, 4, 6}
     each = 6 * COUNT if made is not counted else COUNT + 1
     assert len(rows) == 3 * each
     acted = q.lastProgress["feedback"]["places"]
@@ -66,7 +72,7 @@ def test_darkness_stands_in_front_of_a_table_and_steps_of_spark(spark: Any, tmp_
     came.mkdir()
     frame = sw.readStream(spark).schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(came))
     cars = sw.stream(frame, time="ts", name="cars", progress=sw.BoundedDelay("0 seconds"))
-    result = labelled(spark, tmp_path, counted(cars))
+    result = worded(labelled(spark, tmp_path, counted(cars)))
     out = str(tmp_path / "out")
 
     def run(until: int, **more: Any) -> None:
