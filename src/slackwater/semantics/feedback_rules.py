@@ -352,12 +352,14 @@ def shades_after(
     result = []
     for node, old, new, left in zip(nodes, before.places, after.places, shades, strict=True):
         bounds = at.bounds(node)
-        same = {n.record for n in new.dark}
-        ended = [
-            d
-            for d in old.dark
-            if d.record not in same and not any(d.record.within(n.record) for n in new.dark)
-        ]
+        ended: list[Shade] = []
+        if old.dark is not new.dark:
+            same = {n.record for n in new.dark}
+            ended = [
+                d
+                for d in old.dark
+                if d.record not in same and not any(d.record.within(n.record) for n in new.dark)
+            ]
         more = [s for d in ended if (s := shade(node, d, at)) is not None]
         kept = [s for s in left if not is_past(s.record, bounds)]
         result.append(_widest([*kept, *more]))
@@ -389,6 +391,12 @@ def is_past(record: Pattern, bounds: Bounds) -> bool:
 def is_covered(record: Pattern, bounds: Bounds, patterns: Patterns = ()) -> bool:
     """Whether progress says that no later row matches a record, so that it can be forgotten."""
     return is_past(record, bounds) or any(record.within(p) for p in patterns)
+
+
+def not_covered(records: Patterns, bounds: Bounds, patterns: Patterns = ()) -> Patterns:
+    """Records that a later row may match; the very same object if that is all of them."""
+    left = tuple(r for r in records if not is_covered(r, bounds, patterns))
+    return records if len(left) == len(records) else left
 
 
 def ends_by_itself(record: Pattern, times: Sequence[str]) -> bool:

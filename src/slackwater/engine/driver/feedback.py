@@ -44,11 +44,11 @@ from slackwater.semantics.feedback_rules import (
     Layout,
     Place,
     in_result_time,
-    is_covered,
     laid_out,
+    not_covered,
     shades_after,
 )
-from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.patterns import Patterns
 
 Declared = tuple[tuple[str, Feedback], ...]
 """What a start declares, by output."""
@@ -143,14 +143,26 @@ def _not_over(
     patterns = patterns_of(plan, base.sources, bounds)
     nodes = {o.name: o.node for o in plan.outputs}
 
-    def over(standing: Standing, record: Pattern) -> bool:
+    def left(standing: Standing) -> Patterns:
+        records = standing.feedback.records
         if standing.declared:
-            return False  # it stands as long as it is declared
+            return records  # it stands as long as it is declared
         node = nodes[standing.output]
         name = plan.name_of(node)
-        return is_covered(in_result_time(node, record), bounds[name], patterns[name])
+        timed = _timed(Same(node), Same(standing.feedback))
+        later = not_covered(timed, bounds[name], patterns[name])
+        if later is timed:
+            return records
+        wanted = set(later)
+        return tuple(r for r, t in zip(records, timed, strict=True) if t in wanted)
 
-    return without(stands, over)
+    return without(stands, left)
+
+
+@lru_cache(maxsize=256)
+def _timed(node: Same[Node], feedback: Same[Feedback]) -> Patterns:
+    """Its records, with tests on windows as tests on the time of results."""
+    return tuple(in_result_time(node.it, r) for r in feedback.it.records)
 
 
 # ---- where it acts ----
@@ -185,8 +197,7 @@ def arranged(
 
     def over(node: Node, records: Patterns) -> Patterns:
         name = plan.name_of(node)
-        known, said = bounds.get(name, {}), patterns[name]
-        return tuple(r for r in records if not is_covered(r, known, said))
+        return not_covered(records, bounds.get(name, {}), patterns[name])
 
     made = guards(plan, Wanted(layout, shades, ignored, over, sources=reach == "source"))
     if not (now.standing or made.paths or before.dark or before.shades):
@@ -208,16 +219,16 @@ def arranged(
 
 def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
     """What each output ignores, in its own columns."""
-    by_output: dict[str, list[Pattern]] = {o.name: [] for o in plan.outputs}
+    by_output: dict[str, list[Same[Feedback]]] = {o.name: [] for o in plan.outputs}
     for s in standing:
-        by_output[s.output].extend(s.feedback.records)
-    return {name: _together(tuple(records)) for name, records in by_output.items() if records}
+        by_output[s.output].append(Same(s.feedback))
+    return {name: _together(tuple(each)) for name, each in by_output.items() if each}
 
 
 @lru_cache(maxsize=64)
-def _together(records: Patterns) -> Patterns:
+def _together(each: tuple[Same[Feedback], ...]) -> Patterns:
     """Records without those that others cover; each is compared with each, and mostly they are those of the batch before."""
-    return simplified(records)
+    return simplified(r for feedback in each for r in feedback.it.records)
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ from slackwater.engine.progress.recall import recall_joins
 from slackwater.engine.progress.step import marks_by_name, patterns_of
 from slackwater.engine.store.manifest import Manifest
 from slackwater.model.node import Node
-from slackwater.semantics.feedback_rules import is_covered
+from slackwater.semantics.feedback_rules import not_covered
 from slackwater.semantics.limits import START
 from slackwater.semantics.pace import limit
 from slackwater.semantics.patterns import Patterns
@@ -46,8 +46,7 @@ def with_paces(
 
     def over(node: Node, records: Patterns) -> Patterns:
         name = plan.name_of(node)
-        known, said = bounds.get(name, {}), patterns[name]
-        return tuple(r for r in records if not is_covered(r, known, said))
+        return not_covered(records, bounds.get(name, {}), patterns[name])
 
     made = pace_guards(plan, marks, over, sources=reach == "source")
     return replace(feedback, guards=feedback.guards.and_also(made))

@@ -6,17 +6,20 @@ Its JSON schema is ``docs/progress.schema.json``; every Spark test validates aga
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.clock import wall_micros
 from slackwater.engine.operators.kinds import AfterBatch
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.reports import TaskReport, progress_of, reports_of
+from slackwater.engine.plan.guards import Same
 from slackwater.engine.progress.record import quality_record
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Source
 from slackwater.model.time import TimeColumn, iso
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.progress import ColumnState, SourceState
 from slackwater.semantics.summary import SourceSummary
@@ -129,14 +132,14 @@ def feedback_record(
                 "id": s.id,
                 "output": s.output,
                 "name": s.name,
-                "records": str(s.feedback),
+                "records": _text(Same(s.feedback)),
                 "sinceBatch": s.batch,
                 "until": s.until if clock is None or s.until is None else iso(s.until),
             }
             for s in kept.standing
         ],
         **(
-            {"said": [{"operator": n, "records": str(f)} for n, f in batch.said]}
+            {"said": [{"operator": n, "records": _text(Same(f))} for n, f in batch.said]}
             if batch.said
             else {}
         ),
@@ -153,6 +156,12 @@ def feedback_record(
         "refused": [{"file": name, "reason": why} for name, why in batch.refused],
         **({"log": dict(log)} if log else {}),
     }
+
+
+@lru_cache(maxsize=256)
+def _text(feedback: Same[Feedback]) -> str:
+    """Feedback as people read it, written once: it stands for many batches."""
+    return str(feedback.it)
 
 
 def _stream(source: Source, state: SourceState, summary: SourceSummary) -> dict[str, Any]:

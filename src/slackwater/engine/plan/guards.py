@@ -159,19 +159,42 @@ def _soft(plan: Plan, chain: Sequence[Station], wanted: Wanted) -> _BySteps:
         records = place.guard
         if isinstance(chain[0].node, Source) and not wanted.sources:
             if station is chain[-1] and station.reader is not None:
-                records = (*records, *place.asserted)
+                records = _joined(records, place.asserted)
             elif isinstance(station.node, Source):
                 continue
         if station.reader is not None:
             reader = wanted.layout.places[index[id(station.reader)]]
-            records = (*records, *(reader.ports[station.port] if reader.ports else ()))
-        usable = tuple(
-            r for r in wanted.over(station.node, records) if sql.can_test(station.node, r)
-        )
+            records = _joined(records, reader.ports[station.port] if reader.ports else ())
+        usable = _testable(Same(station.node), Same(wanted.over(station.node, records)))
         if usable:
             node, before = found.get(station.steps, (station.node, ()))
-            found[station.steps] = (node, tuple(dict.fromkeys((*before, *usable))))
+            found[station.steps] = (node, _joined(before, usable))
     return found
+
+
+# What is known of records is remembered by the very object: from batch to batch it is mostly the same, and may be thousands.
+
+
+@lru_cache(maxsize=256)
+def _testable(node: Same[Node], records: Same[Patterns]) -> Patterns:
+    """The records that rows of an operator can be tested for."""
+    return tuple(r for r in records.it if sql.can_test(node.it, r))
+
+
+@lru_cache(maxsize=256)
+def _read(node: Same[Node], records: Same[Patterns]) -> frozenset[str]:
+    """The columns that records read."""
+    return sql.columns_of(node.it, records.it)
+
+
+@lru_cache(maxsize=256)
+def _without(node: Same[Node], records: Same[Patterns], lacking: frozenset[str]) -> Patterns:
+    """The records that read none of the columns that are ``lacking``."""
+    return tuple(r for r in records.it if not sql.columns_of(node.it, (r,)) & lacking)
+
+
+def _joined(some: Patterns, more: Patterns) -> Patterns:
+    return tuple(dict.fromkeys((*some, *more))) if some and more else some or more
 
 
 def _agreed(each: Sequence[_BySteps]) -> _BySteps:
@@ -191,9 +214,10 @@ def _steps(plan: Plan, path: Path, mine: _BySteps) -> list[_Made]:
         if at > len(path.steps):
             continue  # a store has these filters in itself
         there = shown_at(plan, path, at)
-        usable = tuple(r for r in records if all(c in there for c in sql.columns_of(node, (r,))))
+        lacking = frozenset(c for c in _read(Same(node), Same(records)) if c not in there)
+        usable = _without(Same(node), Same(records), lacking) if lacking else records
         if usable:
-            match = _matching(Same(node), usable)
+            match = _matching(Same(node), Same(usable))
             name = plan.name_of(node)
             made.append((at, GuardStep(sql.negated(match), match, name, name), len(usable)))
     return made
@@ -205,26 +229,30 @@ def _hard(plan: Plan, path: Path, first: Station, wanted: Wanted) -> list[_Made]
     index = next(i for i, n in enumerate(plan.nodes) if n is node)
     place = wanted.layout.places[index]
     # What the query filters itself need not be kept back once more.
-    own = [d for d in place.dark if not any(d.record.within(r) for r in place.filtered)]
-    dark = [*own, *wanted.shades[index]]
+    own = place.dark
+    if place.filtered:
+        own = tuple(d for d in own if not any(d.record.within(r) for r in place.filtered))
+    shades = wanted.shades[index]
+    dark = tuple(dict.fromkeys((*own, *shades))) if own and shades else own or shades
     if not dark:
         return []
-    match = _hidden(Same(node), tuple(dict.fromkeys(dark)))
+    match = _hidden(Same(node), Same(dark))
     name = plan.name_of(node)
     return [(first.steps, GuardStep(sql.negated(match), match, name, name, False), len(dark))]
 
 
 @lru_cache(maxsize=64)
-def _matching(node: Same[Node], records: Patterns) -> Expr:
-    """The condition of records, written once: they are mostly those of the batch before."""
-    return sql.matching(node.it, records)
+def _matching(node: Same[Node], records: Same[Patterns]) -> Expr:
+    """The condition of records, written once."""
+    return sql.matching(node.it, records.it)
 
 
 @lru_cache(maxsize=64)
-def _hidden(node: Same[Node], dark: tuple[Shade, ...]) -> Expr:
+def _hidden(node: Same[Node], dark: Same[tuple[Shade, ...]]) -> Expr:
     """The condition of results that an operator keeps back."""
     alone = [
-        (a, tuple(_tested(node.it, s.record) for s in dark if s.alone == a)) for a in (False, True)
+        (a, tuple(_tested(node.it, s.record) for s in dark.it if s.alone == a))
+        for a in (False, True)
     ]
     parts = [_hiding(node.it, records, a) for a, records in alone if records]
     return parts[0] if len(parts) == 1 else sql.either(parts)
@@ -253,6 +281,6 @@ def _ignored(plan: Plan, path: Path, wanted: Wanted) -> list[_Made]:
     if not records:
         return []
     node = next(o.node for o in plan.outputs if o.name == name)
-    match = _matching(Same(node), records)
+    match = _matching(Same(node), Same(records))
     guard = GuardStep(sql.negated(match), match, plan.name_of(node), path.consumer, False)
     return [(len(path.steps), guard, len(records))]

@@ -22,6 +22,7 @@ from slackwater.engine.store.files import seal, unseal
 from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import SlackwaterError
 from slackwater.semantics.feedback.standing import Request, Standing
+from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.feedback_rules import Shade
 from slackwater.semantics.patterns import Pattern, Patterns
 
@@ -56,10 +57,10 @@ class FeedbackState:
             return {}
         return {
             "read": self.read,
-            "standing": [s.to_json() for s in self.standing],
-            "asserted": {n: [r.to_json() for r in rs] for n, rs in self.asserted.items()},
-            "dark": {n: [s.to_json() for s in shades] for n, shades in self.dark.items()},
-            "shades": {n: [s.to_json() for s in shades] for n, shades in self.shades.items()},
+            "standing": [_standing_document(s) for s in self.standing],
+            "asserted": {n: _records.document(rs) for n, rs in self.asserted.items()},
+            "dark": {n: _shades.document(shades) for n, shades in self.dark.items()},
+            "shades": {n: _shades.document(shades) for n, shades in self.shades.items()},
             "dropped": dict(self.dropped),
         }
 
@@ -70,10 +71,10 @@ class FeedbackState:
             return cls()
         return cls(
             json["read"],
-            tuple(Standing.from_json(s) for s in json["standing"]),
-            {n: tuple(Pattern.from_json(r) for r in rs) for n, rs in json["asserted"].items()},
-            {n: tuple(Shade.from_json(s) for s in shades) for n, shades in json["dark"].items()},
-            {n: tuple(Shade.from_json(s) for s in shades) for n, shades in json["shades"].items()},
+            tuple(_standing(s) for s in json["standing"]),
+            {n: _records.value(rs) for n, rs in json["asserted"].items()},
+            {n: _shades.value(shades) for n, shades in json["dark"].items()},
+            {n: _shades.value(shades) for n, shades in json["shades"].items()},
             dict(json["dropped"]),
         )
 
@@ -98,7 +99,7 @@ class FeedbackIntent:
             return {}
         return {
             "read": self.read,
-            "standing": [s.to_json() for s in self.standing],
+            "standing": [_standing_document(s) for s in self.standing],
             "refused": [list(r) for r in self.refused],
             "guards": list(self.guards),
             "reach": self.reach,
@@ -111,7 +112,7 @@ class FeedbackIntent:
             return cls()
         return cls(
             json["read"],
-            tuple(Standing.from_json(s) for s in json["standing"]),
+            tuple(_standing(s) for s in json["standing"]),
             tuple((name, why) for name, why in json["refused"]),
             (json["guards"][0], json["guards"][1]),
             json.get("reach", ""),
@@ -132,6 +133,58 @@ class _Read(Generic[T]):
         made = self._read(document)
         self._last = (*self._last[-3:], (document, made))
         return made
+
+
+class _Known(Generic[T]):
+    """Values beside their documents, the latest: what a batch wrote, the next one reads, and it may be thousands of records.
+
+    A document that was read from disk gives the very value that was written, so that what is known about it still is.
+    """
+
+    def __init__(self, read: Callable[[Any], T], write: Callable[[T], Any]):
+        self._read = read
+        self._write = write
+        self._pairs: tuple[tuple[T, Any], ...] = ()
+
+    def document(self, value: T) -> Any:
+        """Plain lists and dicts. They are not to be changed."""
+        for known, document in self._pairs:
+            if known is value:
+                return document
+        return self._keep(value, self._write(value))[1]
+
+    def value(self, document: Any) -> T:
+        """The inverse of `document`."""
+        for value, known in self._pairs:
+            if known is document or known == document:
+                return value
+        return self._keep(self._read(document), document)[0]
+
+    def _keep(self, value: T, document: Any) -> tuple[T, Any]:
+        self._pairs = (*self._pairs[1 - _KNOWN :], (value, document))
+        return value, document
+
+
+_KNOWN = 64
+"""A place for each output and operator of a query with feedback, as a rule."""
+
+_feedbacks: _Known[Feedback] = _Known(Feedback.from_json, Feedback.to_json)
+_records: _Known[Patterns] = _Known(
+    lambda document: tuple(Pattern.from_json(r) for r in document),
+    lambda records: [r.to_json() for r in records],
+)
+_shades: _Known[tuple[Shade, ...]] = _Known(
+    lambda document: tuple(Shade.from_json(s) for s in document),
+    lambda shades: [s.to_json() for s in shades],
+)
+
+
+def _standing_document(standing: Standing) -> dict[str, Any]:
+    return standing.to_json(_feedbacks.document)
+
+
+def _standing(document: Mapping[str, Any]) -> Standing:
+    return Standing.from_json(document, _feedbacks.value)
 
 
 _states = _Read(FeedbackState.from_json)

@@ -130,7 +130,8 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
-        document: dict[str, Any] = _lean(plain(replace(self, sources={}, statistics={})))
+        rest = replace(self, sources={}, statistics={}, feedback={})
+        document: dict[str, Any] = _lean({**plain(rest), "feedback": self.feedback})
         document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
         document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
         document["format"] = FORMAT
@@ -200,10 +201,15 @@ class Intent:
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
-        document: dict[str, Any] = _lean(plain(self))
+        document = _lean(_plain(self))
         for name in ("epoch", "groups"):
             document.pop(name)
         return document
+
+
+def _plain(intent: Intent) -> dict[str, Any]:
+    # What it says of feedback is plain already, and may be thousands of records.
+    return {**plain(replace(intent, feedback={})), "feedback": intent.feedback}
 
 
 def _lean(document: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +227,7 @@ def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    data = seal({"format": FORMAT, **_lean(plain(intent))}, kind="intent")
+    data = seal({"format": FORMAT, **_lean(_plain(intent))}, kind="intent")
     checkpoint.storage.write(path, data)
 
 

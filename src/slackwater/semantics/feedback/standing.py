@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from slackwater.semantics.feedback.value import Feedback
-from slackwater.semantics.patterns import Pattern, Test
+from slackwater.semantics.patterns import Patterns, Test
 
 Kind = Literal["send", "renew", "retract"]
 
@@ -89,17 +89,19 @@ class Standing:
         """Whether the query's start says so."""
         return self.id == 0
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
+    def to_json(self, written: Callable[[Feedback], Any] = Feedback.to_json) -> dict[str, Any]:
+        """Plain lists and dicts; ``written`` says how the feedback is."""
         return {
-            "id": self.id, "output": self.output, "name": self.name, "feedback": self.feedback.to_json(),
+            "id": self.id, "output": self.output, "name": self.name, "feedback": written(self.feedback),
             "batch": self.batch, "lease": self.lease, "until": self.until,
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Standing:
+    def from_json(
+        cls, json: Mapping[str, Any], read: Callable[[Any], Feedback] = Feedback.from_json
+    ) -> Standing:
         """The inverse of `to_json`."""
-        return cls(**{**json, "feedback": Feedback.from_json(json["feedback"])})
+        return cls(**{**json, "feedback": read(json["feedback"])})
 
 
 def taken(
@@ -159,12 +161,12 @@ def declared(
 
 
 def without(
-    standing: Iterable[Standing], over: Callable[[Standing, Pattern], bool]
+    standing: Iterable[Standing], left: Callable[[Standing], Patterns]
 ) -> tuple[Standing, ...]:
-    """What stands without the records that are over."""
+    """What stands without the records that are over; ``left`` gives those that are not."""
     kept = []
     for s in standing:
-        records = tuple(r for r in s.feedback.records if not over(s, r))
+        records = left(s)
         if records == s.feedback.records:
             kept.append(s)
         elif records:
