@@ -41,8 +41,11 @@ def planned(stream: Reacting = USUAL, windows: Reacting = USUAL) -> Plan:
     return passed(build(outputs, ansi=True, zone="UTC"), Written())
 
 
-def ran(folder: Path, plan: Plan, *, splits: bool = True, feedback: bool = True) -> Viewed:
+def ran(
+    folder: Path, plan: Plan, *, splits: bool = True, feedback: bool = True, reach: Any = "source"
+) -> Viewed:
     run = Viewed(folder, plan, splits=splits)
+    run.run.reach = reach
     run.give(rows())
     run.run.start()
     if feedback:
@@ -54,6 +57,15 @@ def ran(folder: Path, plan: Plan, *, splits: bool = True, feedback: bool = True)
 
 def kept(run: Viewed) -> Counter[Any]:
     return Counter(frozen(r) for r in run.rows())
+
+
+@pytest.mark.parametrize("stream", [USUAL, OFF], ids=["usual", "off"])
+def test_a_stream_that_does_not_exploit_drops_nothing_in_front_of_operators_either(
+    stream: Reacting, folder: Path
+) -> None:
+    run = ran(folder, planned(stream), reach="operators")
+    acted = run.manifests[-1].progress["feedback"]["places"]
+    assert ("cars" in acted) == (stream is USUAL)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from slackwater.kernels.translate import records as sql
 from slackwater.model.join import is_existence
 from slackwater.model.node import Join, Late, Node, Source
 from slackwater.model.schema import Expr
-from slackwater.semantics.feedback_rules import Layout, Shade, agreed
+from slackwater.semantics.feedback_rules import Layout, Place, Shade, agreed
 from slackwater.semantics.join import outer_inputs
 from slackwater.semantics.patterns import Pattern, Patterns
 
@@ -159,7 +159,9 @@ def _soft(plan: Plan, chain: Sequence[Station], wanted: Wanted) -> _BySteps:
         records = place.guard
         if isinstance(chain[0].node, Source) and not wanted.sources:
             if station is chain[-1] and station.reader is not None:
-                records = _joined(records, place.asserted)
+                records = _joined(
+                    records, _in_front(place) if station.node.reacting.exploit else ()
+                )
             elif isinstance(station.node, Source):
                 continue
         if station.reader is not None:
@@ -170,6 +172,13 @@ def _soft(plan: Plan, chain: Sequence[Station], wanted: Wanted) -> _BySteps:
             node, before = found.get(station.steps, (station.node, ()))
             found[station.steps] = (node, _joined(before, usable))
     return found
+
+
+def _in_front(place: Place) -> Patterns:
+    """What readers ignore of rows that came that far, but for what they filter themselves."""
+    if not place.filtered:
+        return place.asserted
+    return tuple(r for r in place.asserted if not any(r.within(f) for f in place.filtered))
 
 
 # What is known of records is remembered by the very object: from batch to batch it is mostly the same, and may be thousands.
