@@ -386,6 +386,7 @@ def texts_of(
     return by_batch
 
 
+@pytest.mark.spec("FC-F57")
 @pytest.mark.parametrize("splits", [True, False])
 def test_where_no_feedback_acts_every_statement_is_the_same(
     splits: bool, monkeypatch: pytest.MonkeyPatch
