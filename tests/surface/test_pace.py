@@ -38,6 +38,16 @@ def test_a_pace_is_over_any_stream(streams: dict[str, Any]) -> None:
     assert live.columns == live.late.columns == ["ts", "k", "at"]
     assert live.timeColumns == ["ts", "at"]
     assert streams["a"].pace(7, on="at")._node.limit == 7
+    for same in (live.alias("live"), live.withFeedback(propagate=False)):
+        assert type(same.late._node) is Outpaced and same.late._node.child is node.child
+
+
+def test_what_is_no_pace_any_more_has_no_late_rows(streams: dict[str, Any]) -> None:
+    live = streams["a"].pace("5 minutes")
+    for other in (live.where("k > 1"), live.late):
+        with pytest.raises(AnalysisError, match="keeps a pace") as error:
+            _ = other.late
+        assert error.value.condition == "NOT_A_SOURCE"
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,10 @@ from slackwater.surface.sql.tree import Word
 from slackwater.surface.sql.variables import Variables
 
 if TYPE_CHECKING:
-    from slackwater.surface.pace import PacedStream
     from slackwater.surface.stream import Stream
 
 
-def paced(text: str, streams: Mapping[str, Stream], *, clock: bool = False) -> PacedStream:
+def paced(text: str, streams: Mapping[str, Stream], *, clock: bool = False) -> Stream:
     """The union of streams, without rows that are too far behind the newest of any of them.
 
     Parameters
@@ -57,7 +56,7 @@ class _Reader:
         self.streams = {name.lower(): stream for name, stream in streams.items()}
         self.names = list(streams)
 
-    def paced(self, clock: bool) -> PacedStream:
+    def paced(self, clock: bool) -> Stream:
         """The stream of the whole text."""
         united = self._union()
         self.cursor.expect("WITH", "PACE", "ON", "MAX")
