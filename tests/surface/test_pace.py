@@ -133,6 +133,21 @@ def test_errors_of_the_clause_have_a_place(
     assert text[start : start + place.length] == at and "^" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("also", "condition", "words"),
+    [
+        (lambda s: {"b": None}, "NOT_A_STREAM", "streams\\['b'\\] is a NoneType"),
+        (lambda s: {"A": s["b"]}, "DUPLICATE_NAME", "'A' twice"),
+    ],
+)
+def test_what_the_clause_cannot_read_is_refused(
+    streams: dict[str, Any], also: Any, condition: str, words: str
+) -> None:
+    with pytest.raises(AnalysisError, match=words) as error:
+        sw.paced("a WITH PACE ON MAX(a.ts) 1 MINUTE", {"a": streams["a"], **also(streams)})
+    assert error.value.condition == condition
+
+
 def test_the_jvm_reduces_rows_behind_a_pace_with_one_plan(spark: Any, tmp_path: Path) -> None:
     """The limit of each batch is a number in the plan that is kept."""
     batches = [
