@@ -38,6 +38,16 @@ def test_a_pace_is_over_any_stream(streams: dict[str, Any]) -> None:
     assert live.columns == live.late.columns == ["ts", "k", "at"]
     assert live.timeColumns == ["ts", "at"]
     assert streams["a"].pace(7, on="at")._node.limit == 7
+    for same in (live.alias("live"), live.withFeedback(propagate=False)):
+        assert type(same.late._node) is Outpaced and same.late._node.child is node.child
+
+
+def test_what_is_no_pace_any_more_has_no_late_rows(streams: dict[str, Any]) -> None:
+    live = streams["a"].pace("5 minutes")
+    for other in (live.where("k > 1"), live.late):
+        with pytest.raises(AnalysisError, match="keeps a pace") as error:
+            _ = other.late
+        assert error.value.condition == "NOT_A_SOURCE"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +131,21 @@ def test_errors_of_the_clause_have_a_place(
     assert place is not None
     start = place.column - 1
     assert text[start : start + place.length] == at and "^" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("also", "condition", "words"),
+    [
+        (lambda s: {"b": None}, "NOT_A_STREAM", "streams\\['b'\\] is a NoneType"),
+        (lambda s: {"A": s["b"]}, "DUPLICATE_NAME", "'A' twice"),
+    ],
+)
+def test_what_the_clause_cannot_read_is_refused(
+    streams: dict[str, Any], also: Any, condition: str, words: str
+) -> None:
+    with pytest.raises(AnalysisError, match=words) as error:
+        sw.paced("a WITH PACE ON MAX(a.ts) 1 MINUTE", {"a": streams["a"], **also(streams)})
+    assert error.value.condition == condition
 
 
 def test_the_jvm_reduces_rows_behind_a_pace_with_one_plan(spark: Any, tmp_path: Path) -> None:

@@ -14,21 +14,15 @@ from slackwater.semantics.bounds import topological
 from slackwater.surface.stream import Stream
 
 
-class PacedStream(Stream):
-    """A stream that keeps a pace; ``late`` is what it drops."""
+def outpaced(stream: Stream, node: Pace) -> Stream:
+    """The rows that the pace ``node`` drops, with the columns of the others.
 
-    @property
-    def late(self) -> Stream:
-        """The rows that the pace drops, with the columns of the others.
-
-        An output that reads them needs them, so they are read and brought here like others.
-        """
-        node = self._node
-        assert isinstance(node, Pace)
-        return self._with(Outpaced(**{f.name: getattr(node, f.name) for f in fields(node)}))
+    An output that reads them needs them, so they are read and brought here like others.
+    """
+    return stream._with(Outpaced(**{f.name: getattr(node, f.name) for f in fields(node)}))
 
 
-def with_pace(stream: Stream, limit: Any, *, on: str | None, clock: bool) -> PacedStream:
+def with_pace(stream: Stream, limit: Any, *, on: str | None, clock: bool) -> Stream:
     """The stream without rows that are more than ``limit`` behind its newest time."""
     if not isinstance(clock, bool):
         raise AnalysisError(
@@ -48,8 +42,7 @@ def with_pace(stream: Stream, limit: Any, *, on: str | None, clock: bool) -> Pac
     node = stream._node
     zone = next((n.zone for n in topological([node]) if isinstance(n, Source)), "UTC")
     paced = Pace(node.schema, node.times, node, time.name, span, clock, zone)
-    made = stream._with(paced)
-    return PacedStream(paced, made._inputs, made._analyser, made._spark, made._alias, made._origins)
+    return stream._with(paced)
 
 
 def check_pace(plan: Plan, clock: Clock) -> None:

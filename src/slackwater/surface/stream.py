@@ -18,6 +18,7 @@ from slackwater.model.node import (
     Filter,
     Late,
     Node,
+    Pace,
     Project,
     Sort,
     Source,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from slackwater.surface.check import CheckReport
     from slackwater.surface.conditions import ConditionSpec
     from slackwater.surface.grouped import GroupedStream
-    from slackwater.surface.pace import PacedStream
     from slackwater.surface.relation import Relation
     from slackwater.surface.writer import StreamWriter
 
@@ -164,12 +164,19 @@ class Stream:
 
     @property
     def late(self) -> Stream:
-        """The late rows of this stream: each with reason, by how much, the bound, and missed windows."""
+        """The late rows of this stream: each with reason, by how much, the bound, and missed windows.
+
+        Of a stream that keeps a pace, the rows that the pace drops.
+        """
+        if type(self._node) is Pace:
+            from slackwater.surface.pace import outpaced
+
+            return outpaced(self, self._node)
         if not isinstance(self._node, Source):
             raise AnalysisError(
                 "NOT_A_SOURCE",
-                "only a stream made by sw.stream has late rows: lateness is judged where rows come in",
-                hint="keep the result of sw.stream(...) in a variable and use its .late",
+                "only a stream made by sw.stream, and one that keeps a pace, has late rows: they are told where rows are judged",
+                hint="keep the result of sw.stream(...), or of .pace(...), in a variable and use its .late",
             )
         source = self._node
         integer = source.times[0].is_integer
@@ -451,7 +458,7 @@ class Stream:
 
     orderBy = sort
 
-    def pace(self, limit: Any, *, on: str | None = None, clock: bool = False) -> PacedStream:
+    def pace(self, limit: Any, *, on: str | None = None, clock: bool = False) -> Stream:
         """The rows that are not too old to be of use: at most ``limit`` behind the newest time of the stream.
 
         The newest time is that of when the batch began. The result waits for no row that is older, so a branch that lags

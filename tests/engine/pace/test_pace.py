@@ -20,6 +20,7 @@ from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.paces import paced
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.plan.reading import JvmPartials
+from slackwater.engine.plan.steps import PaceStep
 from slackwater.model.node import Aggregate, Filter, Node, Outpaced, Pace, Sort, Source, Union
 from slackwater.model.policy import BoundedDelay
 from slackwater.model.schema import Expr, Field
@@ -181,6 +182,33 @@ def test_two_paces_over_one_stream_leave_unread_what_neither_needs(
     assert ran.times("near") == [[], [97]] and ran.times("far") == [[], [21, 30, 97]]
     rows = ran.records[0].get("feedback", {}).get("notRead", {}).get("rows", 0)
     assert rows == (0 if mixed else 2)
+
+
+@pytest.mark.parametrize("splits", [False, True])
+def test_rows_are_counted_once_by_the_pace_that_drops_them(tmp_path: Path, splits: bool) -> None:
+    """However many outputs read it, on however many ways rows come; two paces that were made alike count by themselves."""
+    both = Union(FIELDS, (TS,), (A, B))
+    live, again, twice = pace(both), pace(both), pace(Union(FIELDS, (TS,), (A, A)))
+    outputs = {
+        "live": live, "map": counts(live), "self": Union(FIELDS, (TS,), (live, live)), "late": late(live),
+        "again": again, "twice": twice,
+    }  # fmt: skip
+    ran = Played(tmp_path, outputs, splits=splits, reach="off")
+    ran.play({0: [100]}, {0: [90, 96], 1: [91, 92, 97]}, {0: [101]})
+    plan = ran.run.loop.query.plan
+    found = {n: f["rowsDropped"] for n, f in ran.records[1]["pace"].items()}
+    named = {
+        path.consumer: plan.names[i]
+        for path in plan.paths
+        for step in path.steps
+        if isinstance(step, PaceStep)
+        for i, node in enumerate(plan.nodes)
+        if node is step.node
+    }
+    assert {out: found[named[f"out:{out}"]] for out in ("live", "again", "twice")} == {
+        "live": 3, "again": 3, "twice": 2,
+    }  # fmt: skip
+    assert named["out:again"] != named["out:live"] and len(found) == 3
 
 
 def test_the_mark_of_a_batch_is_that_of_when_it_began(tmp_path: Path) -> None:

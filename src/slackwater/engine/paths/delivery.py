@@ -55,8 +55,8 @@ class Delivery:
         self.dropped: dict[str, int] = {}
 
     def drop(self, place: str, rows: int) -> None:
-        """Count rows that a guard of feedback dropped."""
-        if rows:
+        """Count rows that a guard of feedback dropped, or a pace; without a name of a place nobody does."""
+        if rows and place:
             self.dropped[place] = self.dropped.get(place, 0) + rows
 
     def send_guarded(self, path: Path, table: pa.Table, placed: Sequence[Placed]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.steps import PaceStep, Step
 from slackwater.model.node import Node, Pace
@@ -30,22 +31,48 @@ def paced(plan: Plan, marks: Mapping[str, int]) -> Plan:
     """The plan of a batch, whose steps have the limits of the ``marks`` in force."""
     if not any(isinstance(node, Pace) for node in plan.nodes):
         return plan
+    counted = _counted(plan)
 
-    def step(one: Step) -> Step:
+    def step(path: Path, at: int, one: Step) -> Step:
         if not isinstance(one, PaceStep):
             return one
-        name = next(n for n, m in zip(plan.names, plan.nodes, strict=True) if _is_of(one, m))
-        return replace(one, limit=limit(one.node, marks.get(name, START)), place=place_of(name))
+        name = _name_of(plan, one)
+        place = place_of(name) if (path.id, at) in counted else ""
+        return replace(one, limit=limit(one.node, marks.get(name, START)), place=place)
 
     def path(one: Path) -> Path:
-        return replace(one, steps=tuple(map(step, one.steps)))
+        return replace(one, steps=tuple(step(one, at, s) for at, s in enumerate(one.steps)))
 
     before = None if plan.before is None else paced(plan.before, marks)
     return replace(plan, paths=tuple(map(path, plan.paths)), before=before)
 
 
-def _is_of(step: PaceStep, node: Node) -> bool:
-    return step.node is node or (type(step.node) is type(node) and step.node == node)
+def _name_of(plan: Plan, step: PaceStep) -> str:
+    """The name of a step's operator. Two that were made alike are equal, and differ in their names."""
+    named = list(zip(plan.names, plan.nodes, strict=True))
+    own = [name for name, node in named if node is step.node]
+    return own[0] if own else next(n for n, m in named if type(m) is type(step.node) and m == step.node)  # fmt: skip
+
+
+def _counted(plan: Plan) -> set[tuple[int, int]]:
+    """The steps that count what they drop, by path and place: a row that several readers of a pace get is counted once."""
+    left: dict[int, int] = {}
+    found = set()
+    for path in plan.paths:
+        for at, step in enumerate(path.steps):
+            if isinstance(step, PaceStep) and not step.keeps_old:
+                ways = left.setdefault(id(step.node), _ways_to(step.node))
+                if ways > 0:
+                    found.add((path.id, at))
+                left[id(step.node)] = ways - 1
+    return found
+
+
+def _ways_to(node: Node) -> int:
+    """On how many ways the rows of an operator come, from streams or from operators that hold state."""
+    if type(node) not in ROW_OPERATORS:
+        return 1
+    return sum(_ways_to(c) for c in node.children)
 
 
 def pace_guards(

@@ -55,7 +55,7 @@ class PaceStep:
 
     The limit is a batch's own, and is put in when the batch begins (`paced`). It is a number that tasks are told and no part of an
     expression: Spark, which would compile a text with another number anew, never evaluates this step but in the form of
-    `Dialect.number`. Rows that ``node`` drops are counted under the name ``place``.
+    `Dialect.number`. Rows that ``node`` drops are counted under the name ``place``, if it has one.
     """
 
     node: Pace

@@ -17,11 +17,10 @@ from slackwater.surface.sql.tree import Word
 from slackwater.surface.sql.variables import Variables
 
 if TYPE_CHECKING:
-    from slackwater.surface.pace import PacedStream
     from slackwater.surface.stream import Stream
 
 
-def paced(text: str, streams: Mapping[str, Stream], *, clock: bool = False) -> PacedStream:
+def paced(text: str, streams: Mapping[str, Stream], *, clock: bool = False) -> Stream:
     """The union of streams, without rows that are too far behind the newest of any of them.
 
     Parameters
@@ -50,14 +49,37 @@ def paced(text: str, streams: Mapping[str, Stream], *, clock: bool = False) -> P
     return _Reader(text, streams).paced(clock)
 
 
+def _known(streams: Mapping[str, Stream]) -> dict[str, Stream]:
+    """The streams by name, in small letters: SQL does not tell names apart by letter case."""
+    from slackwater.surface.stream import Stream
+
+    known: dict[str, Stream] = {}
+    for name, stream in streams.items():
+        if not isinstance(stream, Stream):
+            raise AnalysisError(
+                "NOT_A_STREAM",
+                f"streams[{name!r}] is a {type(stream).__name__}, not a stream",
+                hint="make it with sw.stream(...): a batch table or a DataFrame is none",
+            )
+        if name.lower() in known:
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"streams has {name!r} twice, in different letter case, and SQL takes them for one name",
+                hint="give each stream a name of its own",
+                name=name,
+            )
+        known[name.lower()] = stream
+    return known
+
+
 class _Reader:
     def __init__(self, text: str, streams: Mapping[str, Stream]):
         self.text = SqlText(text, "sw.paced")
         self.cursor = Cursor(self.text, tokens_of(self.text), Variables(self.text, None))
-        self.streams = {name.lower(): stream for name, stream in streams.items()}
+        self.streams = _known(streams)
         self.names = list(streams)
 
-    def paced(self, clock: bool) -> PacedStream:
+    def paced(self, clock: bool) -> Stream:
         """The stream of the whole text."""
         united = self._union()
         self.cursor.expect("WITH", "PACE", "ON", "MAX")
