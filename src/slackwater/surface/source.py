@@ -138,7 +138,7 @@ def _input(df: Any) -> tuple[Input, SparkSession]:
         )
     if hasattr(df, "_jdf"):
         check_frame(df)
-    text = df._jdf.queryExecution().logical().toString() if hasattr(df, "_jdf") else ""
+    text = df._jdf.queryExecution().analyzed().toString() if hasattr(df, "_jdf") else ""
     return FrameInput(df, REPLAY_MARK in text), df.sparkSession
 
 
