@@ -19,6 +19,7 @@ import pytest
 
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import RelationUse
+from slackwater.engine.parquet.row_groups import row_groups
 from slackwater.engine.paths import relation_tables
 from slackwater.engine.paths.batch import RelationAt, Settings
 from slackwater.engine.paths.relation_files import empty_table, file_rows, group_rows, stored_names
@@ -340,6 +341,13 @@ def test_footers_bound_keys_of_all_types_but_floats(
     (bounds,) = index.ranges
     assert (bounds.least[0].as_py(), bounds.greatest[0].as_py()) == known
     assert index.segments[0].is_empty == (values.null_count == len(values))
+
+
+def test_a_column_is_not_taken_for_the_part_of_a_struct_with_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [{"b": 1}, {"b": 2}], "a.b": [100, 200]}), path)
+    (group,) = row_groups(str(path), (), [Field("a.b", "bigint")])
+    assert group.bounds == ((100, 200),)
 
 
 def test_files_as_they_are_stored_give_what_the_column_engine_reads(tmp_path: Path) -> None:
