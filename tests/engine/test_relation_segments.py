@@ -19,10 +19,11 @@ import pytest
 
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import RelationUse
-from slackwater.engine.paths import relation_tables
+from slackwater.engine.parquet.row_groups import row_groups
+from slackwater.engine.paths import relation_tables, segments
 from slackwater.engine.paths.batch import RelationAt, Settings
 from slackwater.engine.paths.relation_files import empty_table, file_rows, group_rows, stored_names
-from slackwater.engine.paths.reports import RelationReads
+from slackwater.engine.paths.reports import Reads, RelationReads
 from slackwater.engine.paths.segments import segment_index
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
@@ -30,7 +31,7 @@ from slackwater.engine.plan.relations import TableForm
 from slackwater.engine.plan.steps import GuardStep, LookupStep
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.versions import TableFile
-from slackwater.errors import AnalysisError
+from slackwater.errors import AnalysisError, ExecutionError
 from slackwater.model.names import ROWS as RAW
 from slackwater.model.node import Lookup
 from slackwater.model.relation import Relation
@@ -246,7 +247,7 @@ def test_the_form_is_chosen_at_the_first_start_and_stays(tmp_path: Path) -> None
     assert "segments (the columns in use did not fit into memory=6000 bytes" in explained(query)
     assert "a key may be in 1.0 of 2 segments on average" in explained(query)
     query.run.stop()
-    query.start(form="whole", memory=None)
+    query.start(memory=None)  # somebody says "whole"
     query.batch(1)
     assert query.record["form"] == "whole"
     query.run.stop()
@@ -342,6 +343,13 @@ def test_footers_bound_keys_of_all_types_but_floats(
     assert index.segments[0].is_empty == (values.null_count == len(values))
 
 
+def test_a_column_is_not_taken_for_the_part_of_a_struct_with_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [{"b": 1}, {"b": 2}], "a.b": [100, 200]}), path)
+    (group,) = row_groups(str(path), (), [Field("a.b", "bigint")])
+    assert group.bounds == ((100, 200),)
+
+
 def test_files_as_they_are_stored_give_what_the_column_engine_reads(tmp_path: Path) -> None:
     """The quick way of reading a row group agrees with the way in which whole files are read."""
     fields = tuple(
@@ -363,6 +371,33 @@ def test_files_as_they_are_stored_give_what_the_column_engine_reads(tmp_path: Pa
         assert stored_names(form, file, opened.schema_arrow) == [f.name for f in fields]
         quick = group_rows(form, opened.read_row_group(0), "1GB")
     assert quick.equals(file_rows(form, file, "1GB", (0, 2)))
+
+
+@pytest.mark.parametrize("form", ["whole", "segments"])
+@pytest.mark.parametrize("damaged", ["id", "name"])
+def test_a_text_that_is_none_is_refused_in_both_forms(
+    tmp_path: Path, form: Any, damaged: str
+) -> None:
+    data = pa.array([b"a", b"\xff\xfe", b"c"])
+    texts = pa.Array.from_buffers(pa.string(), 3, data.buffers())
+    columns = {"id": pa.array([1, 2, 3]), "name": texts, "other": pa.array(["x"] * 3)}
+    if damaged == "id":
+        columns |= {"id": texts, "name": columns["other"]}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path)
+    fields = (Field("id", "string" if damaged == "id" else "bigint"), Field("name", "string"))
+    relation = Relation("d", str(tmp_path), fields, ("id",), fields)
+    table = TableForm(relation, ("name",))
+    file = TableFile(str(path), path.stat().st_size, path.stat().st_mtime_ns)
+    batch = SimpleNamespace(relations={"d": RelationAt("v", segments=True)}, settings=Settings(), root="r")  # fmt: skip
+    (segment,) = segment_index(relation, [file]).segments
+    with segments._Reader(batch, table, "v", None, Reads()) as reader:  # type: ignore[arg-type]
+        reads = {
+            "whole": lambda: file_rows(table, file, "1GB"),
+            "segments": lambda: reader.decoded(segment, 1),
+        }
+        with pytest.raises(ExecutionError, match="BAD_FILE"):
+            reads[form]()
 
 
 # --- memory ------------------------------------------------------------------------------------------

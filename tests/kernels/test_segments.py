@@ -79,6 +79,22 @@ def test_no_segment_and_no_row_that_has_a_key_is_missed(made: Any) -> None:
             assert all(part in [a[j] for a in asked] for j, part in enumerate(one))
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_zeros_and_nans_are_met_whatever_their_bits(kind: pa.DataType) -> None:
+    """As part of a key beside another one, of which footers tell."""
+    bits = np.array([0x7FC00000, 0xFFC00001], np.uint32).view(np.float32)
+    if kind == pa.float64():
+        bits = np.array([0x7FF8 << 48, (0xFFF8 << 48) + 1], np.uint64).view(np.float64)
+    values = pa.array([0.0, -0.0, 1.5, None], kind)
+    nans = pa.Array.from_buffers(kind, 2, [None, pa.py_buffer(bits.tobytes())])
+    stored = pa.table({"k": pa.concat_arrays([values, nans])})
+    nothing = KeyRange(pa.nulls(1, kind), pa.nulls(1, kind))
+    for asked, met in ((values[:1], 2), (values[1:2], 2), (nans[:1], 2), (nans[1:], 2), (nans, 2), (values[:3], 3)):  # fmt: skip
+        wanted = WantedKeys(pa.table({"k": asked}), np.ones(len(asked), np.int64), [nothing])
+        assert wanted.asking().tolist() == [len(asked)]
+        assert wanted.met(0, stored, ["k"]).num_rows == met
+
+
 @pytest.mark.spec("XJ-F46")
 @given(st.lists(st.tuples(INDEXES, INDEXES), min_size=1, max_size=6), st.lists(INDEXES, max_size=9))
 @examples(100)

@@ -175,6 +175,8 @@ def test_a_relation_has_a_dataframes_methods(spark: SparkSession, tmp_path: Path
     assert isinstance(made.schema, StructType) and repr(d) == "Relation[id: bigint, name: string]"
     with pytest.raises(AttributeError, match="where the table is written"):
         _ = made.groupBy
+    joined = readings(spark).join(d.select("ID", "Name"), [("device", "id")])
+    assert joined.columns == ["device", "ts", "v", "ID", "Name"]
 
 
 def refused(condition: str, call: Any, *words: str) -> None:

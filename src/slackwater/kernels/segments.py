@@ -32,6 +32,7 @@ class Wanted:
     """The values of one part of the keys that rows ask for: each once, in order, with how many rows have it."""
 
     def __init__(self, values: pa.Array, rows: NDArray[np.int64]):
+        values = _as_compared(values)
         unique = pc.unique(values)
         order = pc.sort_indices(unique)
         self.values: pa.Array = unique.take(order)
@@ -91,7 +92,7 @@ class WantedKeys:
         keep = None
         for name, part, (first, end) in zip(keys, self._parts, self._slices, strict=True):
             values = part.values.slice(first[segment], end[segment] - first[segment])
-            here = pc.is_in(rows[name], value_set=values, skip_nulls=True)
+            here = pc.is_in(_as_compared(rows[name]), value_set=values, skip_nulls=True)
             keep = here if keep is None else pc.and_(keep, here)
         return rows if keep is None else rows.filter(keep)
 
@@ -120,6 +121,14 @@ def _at(values: pa.Array, points: pa.Array, ties: str) -> NDArray[np.int64]:
     before = np.concatenate([[0], np.cumsum(counts)])
     found: NDArray[np.int64] = before[_below(unique, points, ties)]
     return found
+
+
+def _as_compared(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Values of which those that a join takes for equal are the same: to Arrow, the zeros and the NaNs are several."""
+    if not pa.types.is_floating(values.type):
+        return values
+    nan = pa.scalar(float("nan"), values.type)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
 
 
 def _mask(values: pa.Array) -> NDArray[np.bool_]:

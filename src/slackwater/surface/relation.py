@@ -126,7 +126,9 @@ class Relation:
                     hint="compute it where the table is written; or behind the join, on the stream",
                     expression=blocked.sql,
                 )
-        return Relation(rows, self._path, self._key, self._name, self._use)
+        # select("ID") keeps the key "id".
+        here = (next((c for c in rows.columns if rows._same(c, k)), k) for k in self._key)
+        return Relation(rows, self._path, tuple(here), self._name, self._use)
 
     # ---- what it is ----
     @property

@@ -51,7 +51,7 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
                 name=relation.name,
             )
     if form == WHOLE:
-        return {name: replace(use, memory=None) for name, use in uses.items()}
+        return {name: replace(use, memory=None, form=WHOLE) for name, use in uses.items()}
     forced = SEGMENTS if form == SEGMENTS else None
     return {name: replace(use, form=forced, epoch=epoch) for name, use in uses.items()}
 

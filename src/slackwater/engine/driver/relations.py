@@ -253,7 +253,9 @@ class Relations:
 
     def _form_of(self, name: str, last: Taken) -> Form:
         """The form that was chosen stays, unless a start says otherwise."""
-        return self._form.setdefault(name, self._uses[name].form or last.form)
+        use = self._uses[name]
+        chosen = WHOLE if use.memory is None else use.form or last.form
+        return self._form.setdefault(name, chosen)
 
     def _is_due(
         self, name: str, use: RelationUse, last: Taken, asked: int, now: int | None
@@ -285,10 +287,12 @@ class Relations:
             )
         version = Version(name, tuple(use.table.described(seen, fields, known)))
         if name not in self._form:
-            form = use.form or (WHOLE if last is None else last.form)
-            if last is None and use.form is None and self._is_too_large(name, use, version):
-                form = SEGMENTS
-            self._form[name] = form
+            if last is not None:
+                self._form_of(name, last)
+            elif use.form is None and self._is_too_large(name, use, version):
+                self._form[name] = SEGMENTS
+            else:
+                self._form[name] = use.form or WHOLE
         self._check_size(name, use, version)
         self._versions[name, version.id] = version
         return version

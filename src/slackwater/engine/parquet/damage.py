@@ -70,7 +70,7 @@ def _check_pages(file: FileColumns, path: str, memory: str) -> None:
     try:
         _drain(f"SELECT * FROM {parquet_sql(path)}", memory)
     except Exception as error:
-        if not is_engine_error(error):
+        if not _is_fault(error):
             raise
         raise bad_file(file.path, error) from error
 
@@ -87,7 +87,7 @@ def _check_columns(file: FileColumns, path: str, fields: Sequence[Field], memory
         try:
             _drain(f"SELECT {sql} AS {ours('_c')} FROM {table}", memory)
         except Exception as error:
-            if not is_engine_error(error):
+            if not _is_fault(error):
                 raise
             raise ExecutionError(
                 "BAD_COLUMN_VALUE",
@@ -101,3 +101,10 @@ def _check_columns(file: FileColumns, path: str, fields: Sequence[Field], memory
 def _drain(sql: str, memory: str) -> None:
     for _ in connect(memory).cursor().sql(sql).to_arrow_reader(_ROWS):
         pass
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether values cannot be read. What fails after the first rows comes by way of Arrow, which has no other type for it."""
+    return is_engine_error(error) or (
+        isinstance(error, OSError) and "Out of Memory" not in str(error)
+    )

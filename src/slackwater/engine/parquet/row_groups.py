@@ -89,7 +89,9 @@ def _place(columns: FileColumns, footer: pq.FileMetaData, field: Field) -> int |
     if at < 0 or not _alike(stored.field(at).type, wanted, columns):
         return None
     for number in range(len(footer.schema)):
-        if footer.schema.column(number).path == same[0].name:
+        # A struct's part may have the same path: `a.b` is a column, or b inside a.
+        leaf = footer.schema.column(number)
+        if leaf.path == leaf.name == same[0].name:
             return number
     return None
 

@@ -215,6 +215,7 @@ class _Reader:
     def _group(self, segment: Segment, opened: pq.ParquetFile, names: list[str]) -> pa.Table:
         try:
             raw = opened.read_row_group(segment.number, columns=names, use_threads=False)
+            raw.validate(full=True)  # texts that are none, which the column engine refuses
         except pa.ArrowMemoryError:
             raise  # no fault of the file
         except (pa.ArrowException, OSError) as error:
