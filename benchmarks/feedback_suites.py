@@ -205,7 +205,7 @@ class Reach:
     windows: int = 100
     rows: int = SENSOR_ROWS
     rounds: int = 1
-    step: int = 10
+    step: int = 20
 
     @property
     def name(self) -> str:
