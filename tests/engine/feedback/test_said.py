@@ -24,11 +24,13 @@ from slackwater.engine.store.feedback_log import state_of
 from slackwater.kernels.types import arrow_type
 from slackwater.model.node import Filter, Node
 from slackwater.model.schema import Expr, Field
+from slackwater.semantics.feedback.standing import Request
 from slackwater.testing.feedback import frozen
 from slackwater.testing.local.run import scratch_folder
 from slackwater.testing.transcripts.query import aggregate, expression
 from tests.engine.feedback.running import Ran, play
 from tests.engine.feedback.viewport import FIELDS, Viewed, rows, source
+from tests.engine.feedback.viewport import said as feedback_on
 from tests.examples import examples
 from tests.semantics.feedback.cases import FAMILIES
 
@@ -304,3 +306,19 @@ def test_an_older_version_began_the_query(folder: Path) -> None:
     run.run.stop()
     assert run.manifests[-1].feedback
     assert Counter(map(frozen, run.rows())) == Counter(map(frozen, reference.rows()))
+
+
+def test_a_retraction_makes_a_batch_where_the_query_says_what_cannot_go_on() -> None:
+    """Sums tell nothing of rows: the filter is no guard, and a request on them guards results alone."""
+    with scratch_folder() as made:
+        run = Viewed(made, planned(peaks("n >= 90", "sum(v)")))
+        run.give(rows(batches=1))
+        run.run.start()
+        run.step()
+        number = run.run.send(Request("send", "map", "high", feedback_on("~{n >= 150}", run.plan)))
+        assert [s.id for s in state_of(run.step()).standing] == [number]
+        run.run.send(Request("retract", target=number))
+        last = run.step()
+        assert not state_of(last).standing and state_of(last).read == number + 1
+        assert run.step().batch == last.batch, "nothing new: no batch"
+        run.run.stop()

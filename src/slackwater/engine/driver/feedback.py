@@ -6,7 +6,7 @@ the plan and from the manifest that the batch starts from. So a batch that is tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -178,10 +178,13 @@ def arranged(
     reach = now.reach if now.reach in get_args(Reach) else reach  # type: ignore[assignment]
     acts = reach in ("operators", "source")
     own = acts and bool(_said(Same(plan)))
-    if not now.standing and not before.dark and not before.shades and not own:
-        state = FeedbackState(now.read, dropped=before.dropped)
-        changed = now.read != before.read or bool(before.standing)
-        return Arranged(NO_GUARDS, state, now.refused, changed)
+    changed = (now.read, now.standing) != (before.read, before.standing)
+    idle = Arranged(
+        state=FeedbackState(now.read, dropped=before.dropped), refused=now.refused, changed=changed
+    )
+    ended = not (now.standing or before.dark or before.shades)
+    if ended and not own:
+        return idle
     ignored = _ignored(plan, now.standing) if reach != "off" else {}
     layout = _layout(plan, ignored if acts else {}, own)
     nodes, names = plan.nodes, plan.names
@@ -193,16 +196,10 @@ def arranged(
     )
     left = [tuple(before.shades.get(n, ())) for n in names]
     shades = shades_after(nodes, old, layout, left, at)
-    patterns = patterns_of(plan, states, bounds)
-
-    def over(node: Node, records: Patterns) -> Patterns:
-        name = plan.name_of(node)
-        return not_covered(records, bounds.get(name, {}), patterns[name])
-
+    over = wanted_later(plan, base, bounds)
     made = guards(plan, Wanted(layout, shades, ignored, over, sources=reach == "source"))
-    if not (now.standing or made.paths or before.dark or before.shades):
-        # The query says something, and nothing of it can go on.
-        return Arranged(state=FeedbackState(now.read, dropped=before.dropped), refused=now.refused)
+    if ended and not made.paths:
+        return idle  # the query says something, and nothing of it can go on
     places = list(zip(names, layout.places, shades, strict=True))
     state = FeedbackState(
         now.read,
@@ -212,9 +209,21 @@ def arranged(
         {n: s for n, _, s in places if s},
         before.dropped,
     )
-    changed = (now.read, now.standing) != (before.read, before.standing)
     changed = changed or state.shades != before.shades
     return Arranged(made, state, now.refused, changed, said=_by_name(plan) if own else ())
+
+
+def wanted_later(
+    plan: Plan, base: Manifest | None, bounds: Bounds
+) -> Callable[[Node, Patterns], Patterns]:
+    """What leaves out the records on an operator that no later row of it can match."""
+    patterns = patterns_of(plan, base.sources if base is not None else {}, bounds)
+
+    def over(node: Node, records: Patterns) -> Patterns:
+        name = plan.name_of(node)
+        return not_covered(records, bounds.get(name, {}), patterns[name])
+
+    return over
 
 
 def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:

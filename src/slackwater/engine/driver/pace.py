@@ -10,18 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slackwater.engine.driver.feedback import Arranged, Bounds, Reach
+from slackwater.engine.driver.feedback import Arranged, Bounds, Reach, wanted_later
 from slackwater.engine.driver.records import show
 from slackwater.engine.plan.paces import pace_guards, paces_of, place_of
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.progress.recall import recall_joins
-from slackwater.engine.progress.step import marks_by_name, patterns_of
+from slackwater.engine.progress.step import marks_by_name
 from slackwater.engine.store.manifest import Manifest
-from slackwater.model.node import Node
-from slackwater.semantics.feedback_rules import not_covered
 from slackwater.semantics.limits import START
 from slackwater.semantics.pace import limit
-from slackwater.semantics.patterns import Patterns
 
 
 def marks_in_force(plan: Plan, base: Manifest | None, now: int | None) -> dict[str, int]:
@@ -42,12 +39,7 @@ def with_paces(
     """The feedback of a batch, with what paces let their inputs drop."""
     if not marks or reach in ("off", "output") or recall_joins(plan):
         return feedback
-    patterns = patterns_of(plan, base.sources if base is not None else {}, bounds)
-
-    def over(node: Node, records: Patterns) -> Patterns:
-        name = plan.name_of(node)
-        return not_covered(records, bounds.get(name, {}), patterns[name])
-
+    over = wanted_later(plan, base, bounds)
     made = pace_guards(plan, marks, over, sources=reach == "source")
     return replace(feedback, guards=feedback.guards.and_also(made))
 
