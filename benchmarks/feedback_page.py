@@ -243,10 +243,12 @@ def restrictive(cases: Found) -> Section:
 
 def plot(found: Found, target: Path) -> None:
     """Effectiveness by the batch before which feedback arrives."""
-    points = found["cases"]["suite4"]["arrival"]
+    case = found["cases"]["suite4"]
+    points = case["arrival"]
+    title = f"Effectiveness of feedback on {case['windows']} windows, {case['step']} a batch"
     with axes_of(target) as axes:
         axes.plot([n for n, _ in points], [100 * e for _, e in points], marker="o")
         axes.set(
             xlabel="batches before feedback arrives", ylabel="rows avoided, % of those asked for",
-            title="Effectiveness of feedback on 100 windows, 10 a batch", ylim=(-3, 103),
+            title=title, ylim=(-3, 103),
         )  # fmt: skip

@@ -271,7 +271,7 @@ def reach(spark: SparkSession, case: Reach, scratch: Path) -> dict[str, Any]:
     }
     return {
         "name": case.name, "rows": case.rows, "batch_rows": case.batch_rows, "avoidable": case.avoidable,
-        "treatments": found, "results": results, "arrival": arrival(spark, case, scratch),
+        "windows": case.windows, "step": case.step, "treatments": found, "results": results, "arrival": arrival(spark, case, scratch),
     }  # fmt: skip
 
 

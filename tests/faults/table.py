@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slackwater.engine.store.failpoints import POINTS
+from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from tests.faults.commits import fresh, here
 from tests.faults.scenarios import scenarios
 
@@ -85,9 +85,9 @@ class Table:
         return "\n".join([*out, COLUMNS, "| --- " * 8 + "|", *(str(x) for x in lines)]) + "\n"
 
     def _missing(self) -> list[str]:
-        wanted = [*POINTS, RANDOM, LOST_COMMIT]
         found = []
-        for name in scenarios():
+        for name, scenario in scenarios().items():
+            wanted = [*POINTS, *(FEEDBACK_POINTS if scenario.views else ()), RANDOM, LOST_COMMIT]
             left = [p for p in wanted if (name, p) not in self.lines]
             if left:
                 text = "all" if len(left) == len(wanted) else ", ".join(left)
