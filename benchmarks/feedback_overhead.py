@@ -73,7 +73,7 @@ def idle(case: Idle, scratch: Path, heap: str) -> dict[str, Any]:
             }
             for row in plans
         }  # fmt: skip
-    return {"name": case.name, "bars": {"ratio": 1.03}, "commit": full(case.commit), "plans": found}
+    return {"name": case.name, "bars": {"ratio": 1.03}, "beside": full(case.commit), "plans": found}
 
 
 def full(commit: str) -> str:

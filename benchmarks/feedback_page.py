@@ -138,7 +138,7 @@ def catch_up(cases: Found) -> Section:
 
 def idle(cases: Found) -> Section:
     """Suite 1."""
-    case = cases.get("suite1", {"plans": {}, "bars": {"ratio": 1.03}, "commit": ""})
+    case = cases.get("suite1", {"plans": {}, "bars": {"ratio": 1.03}, "beside": ""})
     bar = case["bars"]["ratio"]
     lines = [
         [name, spread(p["before"], 3), spread(p["now"], 3), spread(p["ratio"]), f"{bar:.2f}",
@@ -146,7 +146,7 @@ def idle(cases: Found) -> Section:
         for name, p in case["plans"].items()
     ]  # fmt: skip
     text = (
-        f"The machinery is there and nothing flows, against {case['commit']}, the commit before its rules, in two processes in turns "
+        f"The machinery is there and nothing flows, against {case['beside']}, whose engine knows no feedback, in two processes in turns "
         "(published: +1.4 to +4 %). Everything else that was built since is in the ratio, too. That the texts of statements do not "
         "change is a test: `test_where_no_feedback_acts_every_statement_is_the_same`."
     )  # fmt: skip
