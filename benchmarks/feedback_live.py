@@ -109,8 +109,9 @@ class Live:
         first = time.process_time()
         if before is not None:
             before(self)
-        begin = time.process_time()
+        sent = time.process_time() - first
         known = {r["batchId"] for r in self.query.recentProgress}
+        begin = time.process_time()
         for name, file in files.items():
             shown(file, self.folders[name], len(self.steps))
         self.query.processAllAvailable()
@@ -120,7 +121,7 @@ class Live:
         if not with_rows:
             raise RuntimeError(f"{self.treatment.name}: no batch had rows")
         seconds = sum(r["durationMs"]["triggerExecution"] for r in with_rows) / 1000
-        self.steps.append(Step(seconds, cpu, with_rows, begin - first))
+        self.steps.append(Step(seconds, cpu, with_rows, sent))
         return self.steps[-1]
 
     def stop(self) -> None:

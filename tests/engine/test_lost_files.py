@@ -207,6 +207,24 @@ def test_two_drivers_with_one_number_are_two(tmp_path: Path) -> None:
     second.release()
 
 
+def test_who_asks_again_for_the_newest_manifest_has_it_parsed_once(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    checkpoint.acquire()
+    newest = manifests.Newest(checkpoint)
+    assert newest.before(5) is None
+    for batch in (0, 1):
+        manifests.commit(checkpoint, Manifest(batch, checkpoint.epoch, batch, 1, {}, {}, {}, {}))
+    first = newest.before(1)
+    assert first is not None and first.batch == 0 and newest.before(1) is first
+    second = newest.before(5)
+    assert second is not None and second.batch == 1 and newest.before(5) is second
+    file = checkpoint.root / "manifests" / f"{1:012d}.json"
+    file.write_bytes(file.read_bytes().replace(b'"batch":1', b'"batch":2'))
+    with pytest.raises(CheckpointError, match="damaged"):
+        newest.before(5)
+    checkpoint.release()
+
+
 def test_numbers_of_requests_are_never_used_twice(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     checkpoint.acquire()

@@ -38,7 +38,10 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 NAMES = list(scenarios())
 KILLS = 4  # at random moments, per scenario
-MORE_KILLS = {"moving viewport": 10, "pace": 10}  # what they drop depends on what earlier batches noted
+MORE_KILLS = {
+    "moving viewport": 10,
+    "pace": 10,
+}  # what they drop depends on what earlier batches noted
 LONGEST = 8.0  # seconds; a scenario takes about this from the session's start to its end
 
 # An operator that gives out few files, or keeps few runs, reaches a point less often.

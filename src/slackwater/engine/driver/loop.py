@@ -133,6 +133,7 @@ class Loop:
         self.error: BaseException | None = None
         self.records: list[dict[str, Any]] = []
         self.last = manifests.last(checkpoint)
+        self._newest = manifests.Newest(checkpoint)
         self._busy = Lock()
         self._planner = ThreadPoolExecutor(1, "slackwater-placing")
         self.relations = Relations(
@@ -193,7 +194,7 @@ class Loop:
             self._publish(done, again=True)
             self.last = done
             return
-        base = manifests.last(self.checkpoint, before=batch_id)
+        base = self._newest.before(batch_id)
         self._check_last(base)
         started = monotonic()
         bounds = self._bounds(base)
@@ -204,7 +205,6 @@ class Loop:
         marks = marks_in_force(self.query.plan, base, intent.now)
         reach: Reach = intent_of(intent).reach or self.query.reach  # type: ignore[assignment]
         feedback = with_paces(feedback, self.query.plan, marks, base, bounds, reach)
-        intent = self._signed(intent, feedback)
         batch = self._batch(intent, base, bounds, feedback, marks)
         ended = base is not None and base.final
         news = has_news(self.query, self.checkpoint, self.relations, intent, base, batch)
@@ -212,6 +212,7 @@ class Loop:
         if not news and not time_tells(self.query, base, batch):
             self.idle_count += 1
             return
+        intent = self._signed(intent, feedback)
         splits, left_out = self._splits(batch, files)
         feedback, batch = (
             replace(feedback, unread=left_out),

@@ -44,7 +44,11 @@ def unseal(storage: Storage, path: PurePath, *, what: str, kind: str = "") -> di
 
     Files of older versions do not say their kind.
     """
-    data = storage.read(path)
+    return unsealed(storage.read(path), path, what=what, kind=kind)
+
+
+def unsealed(data: bytes, path: PurePath, *, what: str, kind: str = "") -> dict[str, Any]:
+    """The document in ``data``, which is what the sealed file at ``path`` holds."""
     body, _, tail = data.partition(b"\n")
     if tail != f"crc32 {checksum(body):08x}\n".encode():
         raise damaged(path, what, f"its checksum does not match ({len(data)} bytes)")

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
-from slackwater.engine.store.files import damaged, seal, unseal
+from slackwater.engine.store.files import damaged, seal, unsealed
 from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.errors import CheckpointError
 from slackwater.model.plain import plain
@@ -257,7 +257,14 @@ def _of_batch(
     path = folder / f"{batch:012d}.json"
     if not checkpoint.storage.exists(path):
         return None
-    document = unseal(checkpoint.storage, path, what=kind, kind=kind)
+    return _stated(checkpoint.storage.read(path), path, kind, batch, made)
+
+
+def _stated(
+    data: bytes, path: PurePath, kind: str, batch: int, made: Callable[[dict[str, Any]], T]
+) -> T:
+    """What the content of a sealed file says of its batch."""
+    document = unsealed(data, path, what=kind, kind=kind)
     if document.get("batch") != batch:
         raise damaged(path, kind, f"it was written for batch {document.get('batch')}")
     try:
@@ -313,6 +320,30 @@ def last(checkpoint: Checkpoint, before: int | None = None) -> Manifest | None:
     """The newest manifest (of a batch below ``before``), or None for a new query."""
     ids = [b for b in committed(checkpoint) if before is None or b < before]
     return read(checkpoint, ids[-1]) if ids else None
+
+
+class Newest:
+    """The newest manifest, as `last` gives it, for one who asks again and again: it is parsed when its file is another one.
+
+    The file is read each time, so that one that was damaged meanwhile is noticed.
+    """
+
+    def __init__(self, checkpoint: Checkpoint):
+        self._checkpoint = checkpoint
+        self._data = b""
+        self._made: Manifest | None = None
+
+    def before(self, batch: int) -> Manifest | None:
+        """The newest manifest of a batch below ``batch``, or None."""
+        ids = [b for b in committed(self._checkpoint) if b < batch]
+        if not ids:
+            return None
+        path = self._checkpoint.manifests / f"{ids[-1]:012d}.json"
+        data = self._checkpoint.storage.read(path)
+        if self._made is None or data != self._data:
+            self._made = _stated(data, path, "manifest", ids[-1], Manifest.from_json)
+            self._data = data
+        return self._made
 
 
 def fingerprint(text: str) -> str:
