@@ -21,13 +21,13 @@ from slackwater.engine.lowlevel.time_ranges import TimeRange, time_ranges
 from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.progress.quality import quality_settings
 from slackwater.kernels.column_engine import connect, scan_to_arrow
+from slackwater.kernels.listed import Listed
 from slackwater.kernels.translate import records as sql
 from slackwater.model.duck_sql import quote
 from slackwater.model.names import ours, sub_query
 from slackwater.model.node import Source
 from slackwater.semantics.lateness import has_time, is_beyond, is_late, usable_sql, verdict_sql
 from slackwater.semantics.lateness import limit_or_end as end_of
-from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.settings import guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary
 
@@ -38,11 +38,15 @@ _NAMED = ("string", "tinyint", "smallint", "int", "bigint")
 
 @dataclass(frozen=True)
 class GivenUp:
-    """What need not be read whole of the splits of a task; ``spans`` are by stream, if footers tell all of its times."""
+    """What need not be read whole of the splits of a task; ``spans`` are by stream, if footers tell all of its times.
+
+    ``lists`` are those that ``match`` names: they must be there when it is run.
+    """
 
     readers: Sequence[SourceTask]
     splits: Sequence[Split]
     match: str
+    lists: Sequence[Listed]
     tested: frozenset[str]
     spans: Sequence[Sequence[TimeRange] | None]
 
@@ -59,7 +63,9 @@ class GivenUp:
         if not records or not all(_is_plain(r.source) for r in readers):
             return None
         spans = [_spans(r, splits) for r in readers]
-        return cls(readers, splits, _matching(source, records), sql.columns_of(source, records), spans)  # fmt: skip
+        match, lists = sql.listing(source, records)
+        tested = sql.columns_of(source, records)
+        return cls(readers, splits, str(match.duck), lists, tested, spans)
 
     @contextmanager
     def others(self) -> Iterator[str]:
@@ -129,10 +135,6 @@ def _is_plain(source: Source) -> bool:
     if source.partition is None:
         return True
     return any(f.name == source.partition and f.type in _NAMED for f in source.schema)
-
-
-def _matching(source: Source, records: Patterns) -> str:
-    return str(sql.matching(source, records).duck)
 
 
 def _verdicts(reader: SourceTask) -> list[str]:
