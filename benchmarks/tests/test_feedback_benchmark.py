@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import feedback, feedback_page
+from benchmarks import feedback, feedback_page, feedback_scan
 from benchmarks.feedback_data import (
     START,
     locations,
@@ -113,3 +113,10 @@ def test_the_page_is_that_of_the_results() -> None:
     found = json.loads((RESULTS / "feedback.json").read_text(encoding="utf-8"))
     page = RESULTS.parents[1] / "docs" / "feedback-experiments.md"
     assert page.read_text(encoding="utf-8") == feedback_page.page(found)
+
+
+def test_the_scan_benchmark_takes_the_time_of_driver_and_tasks_apart() -> None:
+    some = feedback_scan.cases(600, 100, 300, 20)
+    for case in (c for c in some if "5%" in c.name or "ranges" in c.name):
+        found = feedback_scan.run(case, 1)
+        assert found["driver"] > 0 and found["tasks"] > 0

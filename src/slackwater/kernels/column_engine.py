@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from slackwater.kernels import listed
 from slackwater.kernels.room import spill_error
 from slackwater.model.duck_sql import literal
 
@@ -58,6 +59,9 @@ def connect(memory: str | None = None) -> duckdb.DuckDBPyConnection:
                     "autoload_known_extensions": False,
                 },
             )
+            for columns, inside in enumerate(listed.FUNCTIONS, 1):
+                kinds: list[Any] = ["BIGINT"] * (columns + 1)
+                root.create_function(listed.function(columns), inside, kinds, "BOOLEAN", type="arrow")  # type: ignore[call-overload] # fmt: skip
     if getattr(_local, "pid", None) != pid:
         con = root.cursor()
         con.execute("SET preserve_insertion_order = false")

@@ -275,6 +275,15 @@ def enters_sql(verdict: str, setting: LateSetting) -> str:
     return f"coalesce({verdict} IN (0, {FUTURE}), FALSE)"
 
 
+def entering_verdicts(setting: LateSetting) -> tuple[int, ...]:
+    """`enters`, as the verdicts of `verdict_sql` that rows have which do.
+
+    >>> entering_verdicts("admit"), entering_verdicts("drop")
+    ((0, 1, 2, 3), (0, 2))
+    """
+    return (0, LATE, FUTURE, LATE + FUTURE) if setting == "admit" else (0, FUTURE)
+
+
 # ---- what happens to late rows ----
 def late_row_error(stream: str, column: str, row: object, bound: object) -> LateRowError:
     """The error of ``late="raise"``, which shows the row."""

@@ -44,7 +44,7 @@ def test_a_batch_reads_and_writes_no_record_once_more(
 
     counted(Pattern, "from_json")
     counted(Pattern, "to_json")
-    counted(records_module, "matching")
+    counted(records_module, "listing")
     counted(guards_module.sql, "can_test")
     counted(feedback_rules, "in_result_time")
     counted(text, "written")

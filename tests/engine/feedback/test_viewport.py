@@ -12,7 +12,7 @@ import pytest
 
 from slackwater.engine.driver.feedback import guard_lines
 from slackwater.engine.driver.passes import Written, passed
-from slackwater.engine.lowlevel import splits as splits_module
+from slackwater.engine.lowlevel import fused_scan
 from slackwater.engine.paths import delivery as delivery_module
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
@@ -368,7 +368,7 @@ def texts_of(
 
         return noted
 
-    patch.setattr(splits_module, "scan_to_arrow", noting(column_engine.scan_to_arrow))
+    patch.setattr(fused_scan, "scan_to_arrow", noting(column_engine.scan_to_arrow))
     patch.setattr(delivery_module, "sql_to_arrow", noting(column_engine.sql_to_arrow))
     run = Viewed(folder, splits=splits)
     run.give(rows())

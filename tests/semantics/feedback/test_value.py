@@ -30,7 +30,7 @@ from slackwater.semantics.feedback.condition import (
     only,
 )
 from slackwater.semantics.feedback.text import parsed
-from slackwater.semantics.feedback.value import ANY, Feedback
+from slackwater.semantics.feedback.value import ANY, Feedback, largest
 from slackwater.semantics.patterns import Pattern, Test
 from tests.examples import examples
 
@@ -363,3 +363,59 @@ def test_an_unknown_intent_is_refused() -> None:
     json = parsed("~{wid 3}", COLUMNS).to_json()
     with pytest.raises(AnalysisError, match="desired"):
         Feedback.from_json({**json, "intent": "desired"})
+
+
+# --- records within others ------------------------------------------------------------------------------
+
+
+def _one_by_one(records: list[Pattern]) -> list[Pattern]:
+    """The definition: each is held against each."""
+    distinct = list(dict.fromkeys(records))
+    return [
+        r
+        for i, r in enumerate(distinct)
+        if not any(
+            i != j and r.within(other) and (j < i or not other.within(r))
+            for j, other in enumerate(distinct)
+        )
+    ]
+
+
+def _some_record(rng: random.Random) -> Pattern:
+    def end() -> int | None:
+        return None if rng.random() < 0.2 else rng.randint(0, 9)
+
+    tests = {}
+    for column in rng.sample("abc", rng.randint(0, 3)):
+        spans = [(end(), end()) for _ in range(rng.randint(1, 2))]
+        test = Test.of([s for s in spans if None in s or s[0] < s[1]], rng.random() < 0.2)  # type: ignore[operator, misc]
+        if not test.empty:
+            tests[column] = test
+    return Pattern.of(tests)
+
+
+@examples(200)
+@given(st.integers(0, 2**32 - 1))
+def test_records_that_others_cover_are_left_out(seed: int) -> None:
+    rng = random.Random(seed)
+    records = [_some_record(rng) for _ in range(rng.randint(0, 14))]
+    assert largest(records) == _one_by_one(records)
+
+
+def test_a_thousand_records_are_not_held_against_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = 0
+    real = Pattern.apart
+
+    def counted(self: Pattern, other: Pattern) -> bool:
+        nonlocal compared
+        compared += 1
+        return real(self, other)
+
+    monkeypatch.setattr(Pattern, "apart", counted)
+    ranges = [
+        Pattern.of({"a": Test.below(-k), "k": Test(((10 * k, 10 * k + 5),))}) for k in range(1000)
+    ]
+    assert largest(ranges) == ranges
+    assert compared < 5000

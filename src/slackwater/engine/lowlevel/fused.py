@@ -151,11 +151,14 @@ def query(
     base: str,
     dialect: Dialect,
     ranges: Sequence[TimeRange | None] | None = None,
+    *,
+    measured: bool = True,
 ) -> tuple[list[str], list[str], str]:
     """(group columns, aggregate columns, relation) of the fused query, as SQL items.
 
     Group columns: keys, pane (null: the row only counts), the source's partition, and per time column a
     verdict (`lateness.verdict_sql`), so that the counts of the groups are the counts of the verdicts. ``ranges`` is what is known of each time column before the scan.
+    Without ``measured`` the rows are only counted: their times are measured elsewhere.
     """
     node, spec = fused.operator.node, fused.operator.aggregation
     assert isinstance(node, Aggregate)
@@ -174,9 +177,7 @@ def query(
     groups.append(
         f"{aggregate.pane_sql(spec, ticks, duck=dialect.duck, least=least)} AS {ours('_pane')}"
     )
-    if source.partition is not None:
-        groups.append(f"{PART} AS {PART}")
-    groups += [f"{_judged(i)} AS {ours(f'_verdict{i}')}" for i in range(len(source.times))]
+    groups += _kinds(source)
     items: list[str] = []
     for primitive in spec.primitives:
         guarded = _guarded(primitive, path.has_filter)
@@ -191,16 +192,41 @@ def query(
     multiplies = any(not is_existence(s.how) for s in path.lookups)
     counted = f"count(1) FILTER (WHERE {ONCE})" if multiplies else "count(1)"
     items.append(f"{counted} AS {ours('_n')}")
-    footers = times_of_footers(batch, fused, ranges or ())
-    for i in range(len(source.times)):
-        if i not in footers:
-            items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
-            if fused.settings[i].kind in NEEDS_OLDEST:
-                items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
+    if measured:
+        items += _extremes(batch, fused, ranges or ())
     for n, _ in enumerate(fused.counted, 1):
         items.append(f"count(CASE WHEN {GONE} = {n} THEN 1 END) AS {ours(f'_gone{n}')}")
     whole = ranges if ranges is not None else [None] * len(source.times)
     return groups, items, _relation(batch, fused, base, dialect, at if picky else None, whole)
+
+
+def measures_sql(batch: Batch, fused: Fused, base: str, ranges: Sequence[TimeRange | None]) -> str:
+    """The statement for the column engine that measures rows and reduces none: by partition and verdicts, what `_summary` takes.
+
+    Of ``base`` it reads times and partitions alone.
+    """
+    bare = replace(fused, path=replace(fused.path, steps=()))
+    relation = _relation(batch, bare, base, Dialect(duck=True), None, ranges)
+    items = [f"count(1) AS {ours('_n')}", *_extremes(batch, bare, ranges)]
+    return f"SELECT {', '.join([*_kinds(fused.source), *items])} FROM {sub_query(relation)} GROUP BY ALL"
+
+
+def _kinds(source: Source) -> list[str]:
+    """The columns by which measures are told apart: the partition, and the verdict on each time."""
+    part = [] if source.partition is None else [f"{PART} AS {PART}"]
+    return part + [f"{_judged(i)} AS {ours(f'_verdict{i}')}" for i in range(len(source.times))]
+
+
+def _extremes(batch: Batch, fused: Fused, ranges: Sequence[TimeRange | None]) -> list[str]:
+    """The newest and, where it is needed, the oldest times, of columns of which no footer tells them."""
+    items = []
+    footers = times_of_footers(batch, fused, ranges)
+    for i, setting in enumerate(fused.settings):
+        if i not in footers:
+            items.append(f"max({_ticks(i)}) AS {ours(f'_hi{i}')}")
+            if setting.kind in NEEDS_OLDEST:
+                items.append(f"min({_ticks(i)}) AS {ours(f'_lo{i}')}")
+    return items
 
 
 def _counts_of_all(fused: Fused, primitive: Primitive) -> set[str]:
@@ -383,14 +409,18 @@ def numbers_of(batch: Batch, fused: Fused) -> list[int]:
     return [*bounds, *(limit_or_end(v) for v in limits), *(s.limit for s in fused.paces)]
 
 
-def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark: bool) -> None:
-    """Summarise and send on what the fused query gave."""
+def deliver_fused(
+    task: SourceTask,
+    fused: Fused,
+    table: pa.Table,
+    *,
+    from_spark: bool,
+    measures: pa.Table | None = None,
+) -> None:
+    """Summarise and send on what the fused query gave. Progress goes by ``measures`` if that did not see all rows."""
     spec = fused.operator.aggregation
-    table = aggregate.without_prefix(table)
-    for i, column in enumerate(table.column_names):
-        if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
-            table = table.set_column(i, column, table[column].cast(pa.int32()))
-    task.summaries.append(_summary(fused, table))
+    table = told(table)
+    task.summaries.append(_summary(fused, table if measures is None else measures))
     for n, step in enumerate(fused.counted, 1):
         if not (isinstance(step, PaceStep) and step.keeps_old):
             task.delivery.drop(step.place, pc.sum(table[f"_gone{n}"]).as_py() or 0)
@@ -402,6 +432,15 @@ def deliver_fused(task: SourceTask, fused: Fused, table: pa.Table, *, from_spark
     else:
         done = aggregate.partials(rows, spec)
     task.delivery.send_partials(fused.path, done)
+
+
+def told(table: pa.Table) -> pa.Table:
+    """What a statement gave, without our prefix, its verdicts as numbers."""
+    table = aggregate.without_prefix(table)
+    for i, column in enumerate(table.column_names):
+        if column.startswith("_verdict") and pa.types.is_boolean(table[column].type):
+            table = table.set_column(i, column, table[column].cast(pa.int32()))
+    return table
 
 
 def _summary(fused: Fused, table: pa.Table) -> SourceSummary:

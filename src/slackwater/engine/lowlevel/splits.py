@@ -17,15 +17,12 @@ import pyarrow as pa
 from slackwater.engine.parquet.columns import FileColumns, read_metadata
 from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
 from slackwater.engine.parquet.folders import Folders
-from slackwater.engine.paths.relation_tables import relation_tables
 from slackwater.engine.plan.columns import carried
 from slackwater.engine.store.exact_paths import engine_paths
-from slackwater.kernels.column_engine import connect, plain, scan_to_arrow
-from slackwater.model.names import sub_query
+from slackwater.kernels.column_engine import connect, plain
 from slackwater.model.schema import Field
 
 if TYPE_CHECKING:
-    from slackwater.engine.lowlevel.fused import Fused
     from slackwater.engine.lowlevel.source_task import SourceTask
 
 WHOLE_FILE_BYTES = 16 << 20
@@ -115,45 +112,28 @@ def scanned(fields: Sequence[Field], splits: Sequence[Split], memory: str) -> It
         yield " UNION ALL ".join(parts)
 
 
-def scan_fused(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> pa.Table:
-    """Partial aggregates and measures of the splits, in one scan."""
-    from slackwater.engine.lowlevel.fused import Dialect, query, times_of_footers
-    from slackwater.engine.lowlevel.time_ranges import time_ranges
-
-    memory = task.batch.settings.memory
-    with scanned(_fields(task), splits, memory) as base:
-        ranges = time_ranges(task.source.times, task.source.schema, splits)
-        groups, items, relation = query(task.batch, fused, base, Dialect(duck=True), ranges)
-        sql = f"SELECT {', '.join([*groups, *items])} FROM {sub_query(relation)} GROUP BY ALL"
-        reads = task.delivery.relations
-        tables = relation_tables(task.batch, fused.path.steps, {}, reads, base=base, counted=True)
-        partials = scan_to_arrow(connect(memory), sql, tables)
-    for i, (least, greatest) in times_of_footers(task.batch, fused, ranges).items():
-        for name, value in ((f"_hi{i}", greatest), (f"_lo{i}", least)):
-            partials = partials.append_column(
-                name, pa.repeat(pa.scalar(value, pa.int64()), len(partials))
-            )
-    return partials
-
-
-def scan_rows(task: SourceTask, splits: Sequence[Split], chunk: int) -> Iterator[pa.Table]:
-    """Raw rows of the splits, in chunks."""
-    memory = task.batch.settings.memory
-    with scanned(_fields(task), splits, memory) as base:
-        cursor = connect(memory).cursor()
-        cursor.execute("SET TimeZone = 'UTC'")
-        pending: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in cursor.sql(base).to_arrow_reader(chunk):
-            pending.append(batch)
-            rows += batch.num_rows
-            if rows >= chunk:
-                yield plain(pa.Table.from_batches(pending))
-                pending, rows = [], 0
-        if pending:
+def scan_rows(sql: str, memory: str, chunk: int) -> Iterator[pa.Table]:
+    """The rows of a statement over splits, in chunks."""
+    cursor = connect(memory).cursor()
+    cursor.execute("SET TimeZone = 'UTC'")
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in cursor.sql(sql).to_arrow_reader(chunk):
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= chunk:
             yield plain(pa.Table.from_batches(pending))
+            pending, rows = [], 0
+    if pending:
+        yield plain(pa.Table.from_batches(pending))
 
 
-def _fields(task: SourceTask) -> tuple[Field, ...]:
+def row_count(splits: Sequence[Split]) -> int:
+    """The rows of all splits, as footers count them."""
+    ends = (s.end if s.end >= 0 else read_metadata(s.path).num_rows for s in splits)
+    return sum(end - s.first for s, end in zip(splits, ends, strict=True))
+
+
+def read_fields(task: SourceTask) -> tuple[Field, ...]:
     """The columns that anybody reads of the input, as they are of rows: others may be of any type in a file."""
     return carried(task.batch.plan, task.source.input, task.source.schema)

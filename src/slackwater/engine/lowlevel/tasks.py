@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.lowlevel.fused import Fused, deliver_fused
+from slackwater.engine.lowlevel.fused_scan import reduce_splits
+from slackwater.engine.lowlevel.given_up import GivenUp
 from slackwater.engine.lowlevel.source_task import SourceTask, broadcast_summaries
-from slackwater.engine.lowlevel.splits import Split, scan_fused, scan_rows
+from slackwater.engine.lowlevel.splits import Split, read_fields, scan_rows, scanned
 from slackwater.engine.operators.low_table import LowDelivery
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
@@ -133,17 +135,28 @@ def _scan(plan: Plan, readers: Sequence[SourceTask], splits: Sequence[Split]) ->
     match reading:
         case FusedScan():
             fused = Fused.of(plan, reading.path, first.batch.guards)
-            deliver_fused(first, fused, scan_fused(first, fused, splits), from_spark=False)
+            reduce_splits(first, fused, splits)
         case Scan():
-            for chunk in scan_rows(first, splits, CHUNK_ROWS):
-                for task in readers:
-                    task.rows(chunk)
+            _scan_rows(readers, splits)
             for task in readers:
                 task.finish()
         case Rows() | RowsWithSteps() | JvmPartials():
             raise TypeError(f"input {first.source.input} is read by Spark, not by splits")
         case _:
             raise unknown(reading)
+
+
+def _scan_rows(readers: Sequence[SourceTask], splits: Sequence[Split]) -> None:
+    memory = readers[0].batch.settings.memory
+    given_up = GivenUp.of(readers, splits)
+    rows = 0
+    with given_up.others() if given_up else scanned(read_fields(readers[0]), splits, memory) as sql:
+        for chunk in scan_rows(sql, memory, CHUNK_ROWS):
+            rows += chunk.num_rows
+            for task in readers:
+                task.rows(chunk)
+    if given_up:
+        given_up.tell(rows)
 
 
 def _alike(sources: Sequence[Source]) -> list[list[Source]]:

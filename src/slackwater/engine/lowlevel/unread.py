@@ -86,9 +86,10 @@ def unread(batch: Batch, index: int, files: Mapping[str, Folders]) -> Unread:
     rows = size = 0
     spans: dict[str, dict[str, TimeRange]] = {s.name: {} for s in sources}
     kept: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    limits = [_limits(batch, s) for s in sources]
     for path, folders in files.items():
         groups = list(_groups(path, folders, fields, tested, sources))
-        gone = [g for g in groups if _is_gone(batch, sources, records, g)]
+        gone = [g for g in groups if _is_gone(limits, records, g)]
         if not gone:
             continue
         kept[path] = tuple((g.first, g.end, g.bytes) for g in groups if g not in gone)
@@ -128,15 +129,25 @@ def _summary(source: Source, rows: int, times: Mapping[str, TimeRange]) -> Sourc
     return SourceSummary(columns, rows, dict.fromkeys(columns, 0), dict.fromkeys(columns, 0))
 
 
-def _is_gone(batch: Batch, sources: Sequence[Source], records: Patterns, group: _Group) -> bool:
-    for source in sources:
-        for time, setting in zip(source.times, resolve_source(source), strict=True):
-            span = group.times.get(time.name)
+_Limits = Sequence[tuple[str, int, int | None]]
+"""Of each time of a stream its name, the bound in force, and the greatest time that is plausible."""
+
+
+def _limits(batch: Batch, source: Source) -> _Limits:
+    settings = resolve_source(source)
+    return [
+        (t.name, batch.bound(source.name, t.name), guard_limit(setting, batch.now))
+        for t, setting in zip(source.times, settings, strict=True)
+    ]
+
+
+def _is_gone(limits: Sequence[_Limits], records: Patterns, group: _Group) -> bool:
+    for each in limits:
+        for name, bound, limit in each:
+            span = group.times.get(name)
             if span is None or not (has_time(span.least) and has_time(span.greatest)):
                 return False
-            limit = guard_limit(setting, batch.now)
-            late = is_late(span.least, batch.bound(source.name, time.name))
-            if late or is_beyond(span.greatest, limit):
+            if is_late(span.least, bound) or is_beyond(span.greatest, limit):
                 return False
     return any(_is_within(group, r) for r in records)
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Generic, TypeVar
 
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.stations import Station, members, shown_at, stations
 from slackwater.engine.plan.steps import GuardStep, Step
+from slackwater.kernels.listed import Listed
 from slackwater.kernels.translate import records as sql
 from slackwater.model.join import is_existence
 from slackwater.model.node import Join, Late, Node, Source
@@ -41,6 +43,8 @@ class Same(Generic[T]):
         return id(self.it)
 
 
+Written = tuple[Expr, tuple[Listed, ...]]
+"""A condition, and the lists that its text names."""
 Placed = tuple[int, GuardStep]
 """How many of a path's steps are done in front of a guard, and the guard."""
 
@@ -226,9 +230,10 @@ def _steps(plan: Plan, path: Path, mine: _BySteps) -> list[_Made]:
         lacking = frozenset(c for c in _read(Same(node), Same(records)) if c not in there)
         usable = _without(Same(node), Same(records), lacking) if lacking else records
         if usable:
-            match = _matching(Same(node), Same(usable))
+            match, lists = _matching(Same(node), Same(usable))
             name = plan.name_of(node)
-            made.append((at, GuardStep(sql.negated(match), match, name, name), len(usable)))
+            guard = GuardStep(sql.negated(match), match, name, name, lists=lists)
+            made.append((at, guard, len(usable)))
     return made
 
 
@@ -245,26 +250,31 @@ def _hard(plan: Plan, path: Path, first: Station, wanted: Wanted) -> list[_Made]
     dark = tuple(dict.fromkeys((*own, *shades))) if own and shades else own or shades
     if not dark:
         return []
-    match = _hidden(Same(node), Same(dark))
+    match, lists = _hidden(Same(node), Same(dark))
     name = plan.name_of(node)
-    return [(first.steps, GuardStep(sql.negated(match), match, name, name, False), len(dark))]
+    guard = GuardStep(sql.negated(match), match, name, name, False, lists=lists)
+    return [(first.steps, guard, len(dark))]
 
 
 @lru_cache(maxsize=64)
-def _matching(node: Same[Node], records: Same[Patterns]) -> Expr:
+def _matching(node: Same[Node], records: Same[Patterns]) -> Written:
     """The condition of records, written once."""
-    return sql.matching(node.it, records.it)
+    return sql.listing(node.it, records.it)
 
 
 @lru_cache(maxsize=64)
-def _hidden(node: Same[Node], dark: Same[tuple[Shade, ...]]) -> Expr:
+def _hidden(node: Same[Node], dark: Same[tuple[Shade, ...]]) -> Written:
     """The condition of results that an operator keeps back."""
     alone = [
         (a, tuple(_tested(node.it, s.record) for s in dark.it if s.alone == a))
         for a in (False, True)
     ]
     parts = [_hiding(node.it, records, a) for a, records in alone if records]
-    return parts[0] if len(parts) == 1 else sql.either(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return sql.either([p for p, _ in parts]), tuple(
+        chain.from_iterable(lists for _, lists in parts)
+    )
 
 
 def _tested(node: Node, record: Pattern) -> Pattern:
@@ -274,14 +284,14 @@ def _tested(node: Node, record: Pattern) -> Pattern:
     )
 
 
-def _hiding(node: Node, records: Patterns, alone: bool) -> Expr:
-    match = sql.matching(node, records)
+def _hiding(node: Node, records: Patterns, alone: bool) -> Written:
+    match, lists = sql.listing(node, records)
     if not alone or not isinstance(node, Join):
-        return match
+        return match, lists
     others = [n for i, n in enumerate(node.time_names) if outer_inputs(node.how) != (i,)]
     if is_existence(node.how) or not others or any(node.field(n) is None for n in others):
-        return match  # which rows are alone cannot be told from what comes out
-    return sql.both(match, sql.null_time(others))
+        return match, lists  # which rows are alone cannot be told from what comes out
+    return sql.both(match, sql.null_time(others)), lists
 
 
 def _ignored(plan: Plan, path: Path, wanted: Wanted) -> list[_Made]:
@@ -290,6 +300,7 @@ def _ignored(plan: Plan, path: Path, wanted: Wanted) -> list[_Made]:
     if not records:
         return []
     node = next(o.node for o in plan.outputs if o.name == name)
-    match = _matching(Same(node), Same(records))
-    guard = GuardStep(sql.negated(match), match, plan.name_of(node), path.consumer, False)
+    match, lists = _matching(Same(node), Same(records))
+    name = plan.name_of(node)
+    guard = GuardStep(sql.negated(match), match, name, path.consumer, False, lists=lists)
     return [(len(path.steps), guard, len(records))]

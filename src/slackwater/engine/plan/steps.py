@@ -8,6 +8,7 @@ from typing import ClassVar, NoReturn
 
 from slackwater.engine.plan.read_columns import Columns
 from slackwater.engine.plan.relations import TableForm
+from slackwater.kernels.listed import Listed
 from slackwater.model.join import How, is_existence
 from slackwater.model.join_times import leaves
 from slackwater.model.node import Lookup, Pace, raw_name
@@ -39,7 +40,7 @@ class GuardStep(FilterStep):
     The rows are those of ``node``, and ``place`` is the name under which they are counted. A guard that is ``soft`` spares
     rows whose time is not plausible: nobody could say for how long these would be missed. As a plain filter it drops them. One
     that is ``moving`` has another limit in each batch. It is left out where rows are reduced in the first pass, since the pace that
-    sent it is on the same path, and a text that changes would be compiled anew.
+    sent it is on the same path, and a text that changes would be compiled anew. ``lists`` are those that its text names.
     """
 
     match: Expr = NEVER
@@ -47,6 +48,7 @@ class GuardStep(FilterStep):
     place: str = ""
     soft: bool = True
     moving: bool = False
+    lists: tuple[Listed, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
+from slackwater.kernels.listed import MOST_COLUMNS, Listed, Range, apart
 from slackwater.model.duck_sql import quote
 from slackwater.model.node import Node
 from slackwater.model.schema import Expr
@@ -17,7 +19,7 @@ from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import parted, struct_fields
-from slackwater.semantics.patterns import Pattern, Patterns, Test, Value, following
+from slackwater.semantics.patterns import Pattern, Patterns, Span, Test, Value, following
 
 _MADE = ("window", "greatest", "least")
 """Kinds of times that are no plain column: their ticks are compared."""
@@ -70,14 +72,72 @@ def columns_of(node: Node, records: Patterns) -> frozenset[str]:
 
 def matching(node: Node, records: Patterns) -> Expr:
     """The condition that is true for rows of an operator that match one of the records, which it can test."""
+    return Expr(_any(node, records, False, None), "boolean", _any(node, records, True, None))
+
+
+def listing(node: Node, records: Patterns) -> tuple[Expr, tuple[Listed, ...]]:
+    """As `matching`; where there are many ranges, the text for the column engine names lists that must be there when it is run."""
+    lists: list[Listed] = []
+    duck = _any(node, records, True, lists)
+    return Expr(_any(node, records, False, None), "boolean", duck), tuple(lists)
+
+
+def _any(node: Node, records: Patterns, duck: bool, lists: list[Listed] | None) -> str:
+    parts: list[str] = []
+    if lists is not None:
+        records = _boxed(node, records, parts, lists)
     groups: dict[_Shape, list[Pattern]] = {}
     for record in records:
         groups.setdefault(_shape(node, record), []).append(record)
-    texts = []
-    for duck in (False, True):
-        parts = [p for shape, alike in groups.items() for p in _alike(node, shape, alike, duck)]
-        texts.append(" OR ".join(parts) or "FALSE")
-    return Expr(f"({texts[0]})", "boolean", f"({texts[1]})")
+    for shape, alike in groups.items():
+        parts += _alike(node, shape, alike, duck, lists)
+    return f"({' OR '.join(parts) or 'FALSE'})"
+
+
+def _boxed(
+    node: Node, records: Patterns, parts: list[str], lists: list[Listed]
+) -> tuple[Pattern, ...]:
+    """The records that are left when those with a range on each of the same columns are lists."""
+    groups: dict[tuple[str, ...] | None, list[Pattern]] = {}
+    for record in records:
+        groups.setdefault(record.columns if _is_box(node, record) else None, []).append(record)
+    left = list(groups.pop(None, []))
+    for columns, alike in groups.items():
+        boxes = [tuple(cast(Range, test.spans[0]) for _, test in r.tests) for r in alike]
+        ordered = apart(boxes) if len(alike) >= _MANY_RANGES else None
+        if columns is None or ordered is None:
+            left += alike
+            continue
+        first, rows = ordered
+        order = [first, *(i for i in range(len(columns)) if i != first)]
+        lists.append(Listed([tuple(row[i] for i in order) for row in rows]))
+        texts = [_tested(node, columns[i], True)[0] for i in order]
+        there = " AND ".join(f"{text} IS NOT NULL" for text in texts)
+        parts.append(f"({there} AND {lists[-1].call(texts)})")
+    return tuple(left)
+
+
+def _is_box(node: Node, record: Pattern) -> bool:
+    """Whether each test is one range of whole numbers without null, and no row has more of them than a list takes."""
+    return len(record.tests) <= MOST_COLUMNS and all(
+        not test.null and len(test.spans) == 1 and _is_whole(node, c) and _fits(test.spans)
+        for c, test in record.tests
+    )
+
+
+def _is_whole(node: Node, column: str) -> bool:
+    """Whether what is tested of a column are the whole numbers that its codes are."""
+    type = "bigint" if _made_time(node, column) is not None else _typed(node, column) or "string"
+    return type != "string" and type not in order.FLOATS and not type.startswith("decimal")
+
+
+def _fits(spans: Sequence[Span]) -> bool:
+    """Whether no range is empty for numbers of 64 bits."""
+    return all(
+        not (isinstance(low, int) and low >= 1 << 63)
+        and not (isinstance(high, int) and high <= -(1 << 63))
+        for low, high in spans
+    )
 
 
 def no_later(node: Node, limits: Sequence[tuple[str, int]]) -> Expr | None:
@@ -124,6 +184,10 @@ _MANY = 4
 """From so many records of one shape on they are one list: engines look that up, and take long to read as many conditions."""
 
 
+_MANY_RANGES = 16
+"""From so many ranges on, the column engine searches a list: it would read and test each condition."""
+
+
 def _shape(node: Node, record: Pattern) -> _Shape:
     points = [c for c, t in record.tests if _point(node, c, t) is not None]
     return tuple(points), tuple((c, t) for c, t in record.tests if c not in points)
@@ -138,13 +202,19 @@ def _point(node: Node, column: str, test: Test) -> int | None:
     return low if isinstance(low, int) and high == low + 1 else None
 
 
-def _alike(node: Node, shape: _Shape, records: Sequence[Pattern], duck: bool) -> list[str]:
+def _alike(
+    node: Node,
+    shape: _Shape,
+    records: Sequence[Pattern],
+    duck: bool,
+    lists: list[Listed] | None,
+) -> list[str]:
     columns, others = shape
     if not columns or len(records) < _MANY:
-        return [_record(node, r, duck) for r in records]
+        return [_record(node, r, duck, lists) for r in records]
     texts = [_tested(node, c, duck)[0] for c in columns]
     rows = [[_point(node, c, t) for c in columns if (t := r.test(c))] for r in records]
-    parts = [_test(node, c, t, duck) for c, t in others]
+    parts = [_test(node, c, t, duck, lists) for c, t in others]
     parts += [f"{text} IS NOT NULL" for text in texts]
     if len(columns) == 1:
         one = [_literal(row[0], "bigint", duck) for row in rows if row[0] is not None]
@@ -157,12 +227,17 @@ def _alike(node: Node, shape: _Shape, records: Sequence[Pattern], duck: bool) ->
     return [f"({' AND '.join(parts)})"]
 
 
-def _record(node: Node, record: Pattern, duck: bool) -> str:
-    return "(" + " AND ".join(_test(node, c, t, duck) for c, t in record.tests) + ")"
+def _record(node: Node, record: Pattern, duck: bool, lists: list[Listed] | None) -> str:
+    return "(" + " AND ".join(_test(node, c, t, duck, lists) for c, t in record.tests) + ")"
 
 
-def _test(node: Node, column: str, test: Test, duck: bool) -> str:
+def _test(node: Node, column: str, test: Test, duck: bool, lists: list[Listed] | None) -> str:
     text, type = _tested(node, column, duck)
+    many = lists is not None and len(test.spans) >= _MANY_RANGES
+    if many and lists is not None and _is_whole(node, column) and _fits(test.spans):
+        lists.append(Listed([(cast(Range, span),) for span in test.spans]))
+        inside = lists[-1].call([text])
+        return f"({text} IS NULL OR {inside})" if test.null else f"({text} IS NOT NULL AND {inside})"  # fmt: skip
     holes = _holes(test, type)
     if holes:
         listed = ", ".join(_literal(h, type, duck) for h in holes)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from slackwater.errors import AnalysisError
 from slackwater.semantics.feedback.columns import Column
-from slackwater.semantics.patterns import Pattern, Patterns, Test, merged
+from slackwater.semantics.patterns import Pattern, Patterns, Test, Value, merged
 
 Intent = Literal["assumed"]
 """Assumed: the consumer will ignore these rows, so nobody needs to make them."""
@@ -106,14 +107,71 @@ def simplified(records: Iterable[Pattern]) -> Patterns:
 
 
 def largest(records: Sequence[Pattern]) -> list[Pattern]:
-    """Records without those that lie within another."""
-    kept: list[Pattern] = []
-    for record in dict.fromkeys(records):
-        if any(not record.apart(k) and record.within(k) for k in kept):
-            continue
-        kept = [k for k in kept if k.apart(record) or not k.within(record)]
-        kept.append(record)
-    return kept
+    """Records without those that lie within another; of two that are the same rows, the first stays.
+
+    Records that are far apart on a column are not compared, so that a thousand of them take no million comparisons.
+    """
+    distinct = list(dict.fromkeys(records))
+    column = _telling(distinct)
+    bounded = [i for i, r in enumerate(distinct) if _reach(r, column) is not None]
+    wide = [i for i, r in enumerate(distinct) if _reach(r, column) is None]
+    lows = sorted(bounded, key=lambda i: _reach(distinct[i], column)[0])  # type: ignore[index]
+    over: set[int] = set()
+
+    def compare(i: int, j: int) -> None:
+        """Two records of which neither is over yet, the first of them first."""
+        one, other = distinct[i], distinct[j]
+        if i in over or j in over or one.apart(other):
+            return
+        if other.within(one):
+            over.add(j)
+        elif one.within(other):
+            over.add(i)
+
+    for n, i in enumerate(wide):
+        for j in (*wide[n + 1 :], *bounded):
+            compare(min(i, j), max(i, j))
+    open_yet: list[int] = []
+    for i in lows:
+        low, _ = _reach(distinct[i], column)  # type: ignore[misc]
+        open_yet = [j for j in open_yet if _ends_behind(distinct[j], column, low)]
+        for j in open_yet:
+            compare(min(i, j), max(i, j))
+        open_yet.append(i)
+    return [r for i, r in enumerate(distinct) if i not in over]
+
+
+_Key = tuple[bool, int | str]
+
+
+def _telling(records: Sequence[Pattern]) -> str:
+    """The column by which most records are told apart: ranges with two ends tell more than those with one."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        for column in record.columns:
+            reach = _reach(record, column)
+            if reach is not None:
+                counts[column] += 1 + (reach[0][0] and reach[1] is not None)
+    return max(sorted(counts), key=lambda c: counts[c], default="")
+
+
+def _reach(record: Pattern, column: str) -> tuple[_Key, Value | None] | None:
+    """From where to where a record's values of a column lie; None where null passes, or any value."""
+    test = record.test(column)
+    if test is None or test.null or not test.spans:
+        return None
+    low, high = test.spans[0][0], test.spans[-1][1]
+    if low is None and high is None:
+        return None
+    return (low is not None, 0 if low is None else low), high
+
+
+def _ends_behind(record: Pattern, column: str, low: _Key) -> bool:
+    """Whether values of a record reach to one that begins at ``low``, or behind."""
+    reach = _reach(record, column)
+    assert reach is not None
+    high = reach[1]
+    return high is None or not low[0] or (True, high) > low
 
 
 def both(some: Patterns, others: Patterns) -> Patterns:
