@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from slackwater.model.node import Source
 from slackwater.model.policy import Ordered
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn, window_time
+from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.condition import dropped, ignore, only
 from slackwater.semantics.feedback.text import parsed
@@ -146,6 +148,45 @@ def test_constants_of_a_text_that_spark_never_saw_take_the_type_of_the_column(
     sql: str, records: str
 ) -> None:
     assert str(ignore(condition_of(sql, TYPED, analysed=False))) == records
+
+
+@pytest.mark.parametrize(
+    ("sql", "type", "hits", "others"),
+    [
+        ("c = 1e37", "decimal(38,0)", [Decimal(10**37), Decimal(10**37 + 1)], [Decimal(10**37 + 10**22)]),
+        ("c = 9007199254740992D", "bigint", [2**53, 2**53 + 1], [2**53 - 1, 2**53 + 2, None]),
+        ("c < CAST('NaN' AS DOUBLE)", "bigint", [0, 2**63 - 1], [None]),
+    ],
+)  # fmt: skip
+def test_numbers_are_compared_with_a_float_as_floats(
+    sql: str, type: str, hits: list[Any], others: list[Any]
+) -> None:
+    """As Spark does it, which has put a cast into a text that it analysed."""
+    made = ignore(condition_of(sql, Columns((Field("c", type),)), analysed=False))
+    assert [v for v in [*hits, *others] if made.matches({"c": v})] == hits
+
+
+@pytest.mark.parametrize(
+    "type", ["decimal(38,0)", "decimal(38,10)", "decimal(38,38)", "decimal(30,2)"]
+)
+def test_decimals_of_many_digits_are_not_rounded(type: str) -> None:
+    """Python's own arithmetic rounds to 28 digits: rows near the limit would be taken for others."""
+    precision, scale = map(int, type[8:-1].split(","))
+    middle = int("5" * precision)
+    codes = [middle - 1, middle, middle + 1, -middle, -middle - 1, 10**precision - 1, 0]
+    values = [Decimal((int(c < 0), tuple(map(int, str(abs(c)))), -scale)) for c in codes]
+    assert [order.code(order.value_of(c, type), type) for c in codes] == codes
+    node = Source((Field("n", type),), (TimeColumn("ts", "long"),), "s", policies=(Ordered(),))
+    table = pa.table({"n": pa.array(values, pa.decimal128(precision, scale))})
+    for text, wanted in [
+        (f"n < {values[1]:f}", {codes[0], *codes[3:5], 0}), (f"n = {values[1]:f}", {middle}),
+        (f"n <= {values[3]:f}", set(codes[3:5])), (f"n IN ({values[0]:f}, {values[5]:f})", {codes[0], codes[5]}),
+    ]:  # fmt: skip
+        made = ignore(condition_of(text, Columns(node.schema), analysed=False))
+        sql = f"SELECT n FROM t WHERE {matching(node, made.records).duck}"
+        found = sql_to_arrow(connect(), sql, {"t": table})["n"].to_pylist()
+        assert {order.code(v, type) for v in found} == wanted, text
+        assert parsed(str(made), Columns(node.schema)) == made
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,21 @@ def test_errors_of_the_clause_have_a_place(
     assert text[start : start + place.length] == at and "^" in str(error.value)
 
 
+def test_the_time_of_a_joins_result_is_no_column_of_the_clause(streams: dict[str, Any]) -> None:
+    both = streams["a"].join(streams["b"], on="k", within=sw.band(before="1 minute"))
+    assert "greatest(ts, t)" in both.timeColumns
+    with pytest.raises(AnalysisError, match="made of several columns") as error:
+        sw.paced("j WITH PACE ON MAX(j.`greatest(ts, t)`) 1 MINUTE", {"j": both})
+    assert error.value.place is not None and "name one of: ts, t;" in (error.value.hint or "")
+    assert both.pace("1 minute")._node.on == "greatest(ts, t)", "the way out"
+
+
+@pytest.mark.parametrize("streams_", [None, {1: None}, ["a"]])
+def test_streams_without_names_are_refused(streams_: Any) -> None:
+    with pytest.raises(AnalysisError, match="by name"):
+        sw.paced("a WITH PACE ON MAX(a.ts) 1 MINUTE", streams_)
+
+
 @pytest.mark.parametrize(
     ("also", "condition", "words"),
     [

@@ -122,6 +122,14 @@ def test_what_a_footer_proves(
     assert bool(skipped(written(tmp_path, [group]), text).rows) == gone
 
 
+def test_a_footer_whose_texts_are_no_text_proves_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "f.parquet")
+    texts = pa.array([b"a\xff", b"b"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"ts": pa.array([10, 10], pa.int64()), "s": texts}), path)
+    assert skipped(path, "~{s < 'c'}").rows == 0
+    assert skipped(path, "~{ts < 20}").rows == 2, "which does not ask for them"
+
+
 def test_what_progress_must_see_is_read(tmp_path: Path) -> None:
     path = written(tmp_path, [{"k": [1, 1], "ts": [10, 12]}])
     assert skipped(path, "~{k < 5}").rows == 2

@@ -20,7 +20,7 @@ from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import state_of
-from slackwater.engine.store.files import seal
+from slackwater.engine.store.files import checksum, seal
 from slackwater.errors import CheckpointError
 from slackwater.kernels import column_engine
 from slackwater.model.schema import Field
@@ -212,6 +212,29 @@ def test_files_that_are_no_requests_are_set_aside_and_reported(folder: Path) -> 
     assert "damaged-feedback-000001.json" in names and "notes.txt" in names
     assert "feedback-000001.json" not in names
     run.step()
+    run.run.stop()
+
+
+def test_sealed_files_whose_content_no_request_has_are_set_aside(folder: Path) -> None:
+    """Each ended the query, and every start after that."""
+    run = Viewed(folder)
+    run.give(rows(batches=3))
+    run.run.start()
+    run.step()
+    control = Path(str(run.run.checkpoint.control))
+    far = {"format": 1, "number": 1, "ask": "retract", "target": float("inf")}
+    (control / "feedback-000001.json").write_bytes(seal(far, kind="feedback"))
+    deep = b'{"number":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    (control / "feedback-000002.json").write_bytes(
+        deep + f"\ncrc32 {checksum(deep):08x}\n".encode()
+    )
+    (control / "feedback-000003.json").symlink_to("feedback-000003.json")
+    done = run.step()
+    assert [r["file"] for r in done.progress["feedback"]["refused"]] == [
+        "feedback-000001.json", "feedback-000002.json",
+    ]  # fmt: skip
+    assert run.run.send(view(run.plan, 2, 5)) == 4, "a name that is taken is not given"
+    assert state_of(run.step()).standing
     run.run.stop()
 
 

@@ -119,6 +119,46 @@ def test_a_projection_sends_what_it_keeps_renames_copies_or_moves(text: str, bel
     assert react(node, text) == Reaction((says(s, below),), guard)
 
 
+ALIKE = (Field("ts", "bigint"), Field("s", "struct<a:bigint>"), Field("s.a", "bigint"))
+"""A field of a column, and a column whose name is written as that of the field."""
+
+
+def alike(name: str = "a") -> Source:
+    return Source(ALIKE, (TS,), name, policies=(Ordered(),))
+
+
+def test_a_field_and_a_column_of_one_name_are_not_taken_for_each_other() -> None:
+    with pytest.raises(AnalysisError, match="cannot tell apart") as caught:
+        Columns.of(alike()).column(["s", "a"])
+    assert caught.value.condition == "BAD_FEEDBACK" and "rename" in (caught.value.hint or "")
+    assert Columns.of(alike()).column(["s.a"]).inner is False
+
+
+def test_a_record_on_a_field_stops_where_a_column_has_its_name() -> None:
+    s = alike()
+    struct, whole, part = (
+        Expr("`s`", ALIKE[1].type),
+        Expr("`ts`", "bigint"),
+        Expr("`s`.`a`", "bigint"),
+    )
+    fields = (Field("ts", "bigint"), Field("x", ALIKE[1].type), Field("y", "bigint"))
+    named = (Named("ts", whole), Named("x", struct), Named("y", part))
+    plain = Project(fields, (TS,), s, named, (("ts", "ts", 0),))
+    for text in ("~{x.a 1}", "~{y 1}"):
+        assert react(plain, text) == Reaction(((),), records(plain, text))
+    step = {"window": {"range": 4}, "by": ["k"], "agg": {"n": "count(*)"}}
+    flat = project(Source((*FLAT, Field("s", "bigint")), (TS,), "b"), ["ts", "k"])
+    grouped = aggregate(flat, step)
+    grouped = replace(
+        grouped, child=s, keys=(Named("x", struct),), schema=(fields[1], *grouped.schema[1:])
+    )
+    assert react(grouped, "~{x.a 1}") == Reaction(((),), records(grouped, "~{x.a 1}"))
+    other = Source((ALIKE[0], fields[1], Field("y", "bigint")), (TS,), "b")
+    union = Union(other.schema, (TS,), (other, s))
+    made = react(union, "~{x.a 1}")
+    assert made.inputs == (records(other, "~{x.a 1}"), ())
+
+
 def test_copies_that_cannot_agree_send_nothing() -> None:
     node = project(source(), {"ts": "ts", "key": "k", "copy": "k"})
     assert react(node, "~{key 1, copy 2}") == Reaction(((),), records(node, "~{key 1, copy 2}"))

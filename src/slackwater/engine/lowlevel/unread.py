@@ -215,7 +215,10 @@ def _held(statistics: Any, type: str) -> Test | None:
         low = statistics.min
         return None if low != low else Test(((order.first_from(float(low), type), None),), null)
     if type == "string":
-        low, high = statistics.min, statistics.max
+        try:
+            low, high = statistics.min, statistics.max
+        except UnicodeDecodeError:
+            return None  # no text at all, or cut within a character
         if not isinstance(low, str) or not isinstance(high, str):
             return None
         return Test(((low, high + "\0"),), null)

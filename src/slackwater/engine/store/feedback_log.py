@@ -259,6 +259,7 @@ def requests(checkpoint: Checkpoint, after: int) -> Requests:
             asked.append((number, _read(checkpoint, number, name)))
         except (
             SlackwaterError, KeyError, TypeError, ValueError, AttributeError, PermissionError,
+            OverflowError, RecursionError,
         ) as error:  # fmt: skip
             first = str(getattr(error, "message", error)).splitlines()
             refused.append((name, first[0] if first else type(error).__name__))

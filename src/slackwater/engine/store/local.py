@@ -54,10 +54,11 @@ class LocalStorage(Storage, Renames, Locks):
         names = Listing([], [])
         with contextlib.suppress(*_NOTHING), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_file():
-                    names.files.append(entry.name)
-                elif entry.is_dir():
-                    names.folders.append(entry.name)
+                with contextlib.suppress(OSError):  # a link that leads to itself is neither
+                    if entry.is_file():
+                        names.files.append(entry.name)
+                    elif entry.is_dir():
+                        names.folders.append(entry.name)
         return names
 
     def write(self, path: PurePath, data: bytes) -> None:

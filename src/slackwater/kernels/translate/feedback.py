@@ -37,6 +37,8 @@ _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.NullSafeEQ: exp.NullSafeEQ,
 }  # fmt: skip
 _NO_NULL = Test(ANY.spans)
+_BIGINT_DIGITS = 18
+"""As many digits surely are a bigint."""
 
 
 def condition_of(
@@ -189,7 +191,9 @@ class _Reader:
 
     def ends(self, column: Column, cast: str, value: Any) -> tuple[Any, Any]:
         """The first codes of the column that are not below, and that are above, a constant."""
-        if cast == "double" and column.type not in order.FLOATS:
+        written = not self.analysed and isinstance(value, float) and _is_number(column.type)
+        # Spark casts to double where one side is a float: a text that was not analysed has no such cast yet.
+        if (cast == "double" or written) and column.type not in order.FLOATS:
             return (
                 order.first_as_double(value, column.type, above=False),
                 order.first_as_double(value, column.type, above=True),
@@ -275,7 +279,8 @@ def _as_written(node: exp.Expression, column: Column) -> Any:
         text = f"-{inner.this}" if negative else str(inner.this)
         if "e" in text.lower():
             return float(text)
-        return Decimal(text) if "." in text else None
+        # A whole number that is no bigint is a decimal, to Spark.
+        return Decimal(text) if "." in text or len(text) > _BIGINT_DIGITS else None
     if isinstance(inner, exp.Cast) and column.type in order.TIMES:
         what = strip(inner.this)
         plain = isinstance(what, exp.Literal) and what.is_string

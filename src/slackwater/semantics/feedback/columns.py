@@ -108,6 +108,13 @@ class Columns:
                 hint=f"its fields are: {', '.join(inner) or 'none, it is no struct'}",
                 name=".".join(parts),
             )
+        if any(f.name == f"{field.name}.{part}" for f in self.fields):
+            raise AnalysisError(
+                "BAD_FEEDBACK",
+                f"'{field.name}.{part}' is a column, and a field of column '{field.name}', which a record cannot tell apart",
+                hint="rename one of them in the output: .withColumnRenamed(...)",
+                name=f"{field.name}.{part}",
+            )
         window = any(t.name == field.name and t.kind == "window" for t in self.times)
         ends = window and part == "end"
         name = field.name if ends else f"{field.name}.{part}"
@@ -164,6 +171,19 @@ def parted(node: Node, column: str) -> tuple[str, str]:
         return column, ""
     name, _, field = column.rpartition(".")
     return name, f".{field}"
+
+
+def joined(node: Node, name: str, part: str) -> str | None:
+    """The inverse of `parted`: what a record calls a part of an operator's column; None if a column has that very name.
+
+    >>> from slackwater.model.node import Source
+    >>> from slackwater.model.schema import Field
+    >>> s = Source((Field("s", "struct<a:int,b:int>"), Field("s.a", "int")), (), "s")
+    >>> joined(s, "s", ".b"), joined(s, "s", ".a"), joined(s, "s.a", "")
+    ('s.b', None, 's.a')
+    """
+    whole = name + part
+    return whole if parted(node, whole) == (name, part) else None
 
 
 def settled(node: Node, record: Pattern) -> Pattern:

@@ -230,7 +230,9 @@ def value_of(code: Value, type: str) -> Any:
     if type == "boolean":
         return bool(code)
     if _DECIMAL.fullmatch(type):
-        return Decimal(code).scaleb(-_scale(type))
+        # Digit by digit: arithmetic would round to the 28 digits of Python's context.
+        sign, digits, _ = Decimal(code).as_tuple()
+        return Decimal((sign, digits, -_scale(type)))
     return code
 
 

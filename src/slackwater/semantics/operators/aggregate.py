@@ -10,7 +10,7 @@ from slackwater.model.spans import words_of
 from slackwater.model.window import ByTuple, Landmark, RowWindow, TimeWindow, is_all_time
 from slackwater.semantics.contracts.needs import ALWAYS, Need, Way, by_bound, by_patterns
 from slackwater.semantics.contracts.offers import Offer, renamed
-from slackwater.semantics.feedback.columns import moved, parted
+from slackwater.semantics.feedback.columns import joined, moved, parted
 from slackwater.semantics.limits import END, START, Bounds, shift
 from slackwater.semantics.operators import common
 from slackwater.semantics.operators.answers import (
@@ -219,9 +219,10 @@ def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
         name, part = parted(node, column)
         if name in keys:
             origin = keys[name]
-            if origin is None:
+            named = None if origin is None else joined(node.child, origin, part)
+            if named is None:
                 return None
-            below &= Pattern.of({origin + part: test})
+            below &= Pattern.of({named: test})
         elif column in of_result:
             mine = of_result[column](test)
             results = mine if results is None else results & mine

@@ -11,7 +11,7 @@ from slackwater.model.schema import column
 from slackwater.semantics.contracts.needs import Need, Way, by_bound
 from slackwater.semantics.contracts.offers import ENDED, Offer, crossed, renamed
 from slackwater.semantics.contracts.templates import Template
-from slackwater.semantics.feedback.columns import parted
+from slackwater.semantics.feedback.columns import joined, parted
 from slackwater.semantics.join import (
     Reading,
     corners,
@@ -182,11 +182,12 @@ def _place(node: Join, i: int, name: str) -> str | None:
     for key in _keys(node):
         raws = [column(raw_name(j, n), "").sql for j, n in enumerate(key)]
         if text == f"coalesce({', '.join(raws)})":
-            return key[i] + part
+            return joined(node.inputs[i], key[i], part)
         if text in raws and (not kept or kept == (raws.index(text),)):
-            return key[i] + part
+            return joined(node.inputs[i], key[i], part)
     owner, own = owners.get(text, (-1, ""))
-    return own + part if owner == i and (not kept or kept == (i,)) else None
+    fits = owner == i and (not kept or kept == (i,))
+    return joined(node.inputs[i], own, part) if fits else None
 
 
 def _keys(node: Join) -> list[tuple[str, ...]]:

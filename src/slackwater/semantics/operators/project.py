@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from slackwater.model.node import Project
+from slackwater.model.schema import Expr
 from slackwater.model.unnamed_time import UNNAMED
 from slackwater.semantics.contracts.offers import Offer, renamed
-from slackwater.semantics.feedback.columns import moved, parted
+from slackwater.semantics.feedback.columns import joined, moved, parted
 from slackwater.semantics.limits import START, Bounds, shift
 from slackwater.semantics.operators import common
 from slackwater.semantics.operators.answers import (
@@ -130,12 +131,19 @@ def _unprojected(node: Project, record: Pattern) -> Pattern | None:
         expr = exprs.get(whole)
         origin = None if expr is None else plain_column(expr)
         if origin is None and expr is not None and not part:
-            origin = plain_field(expr)
-        if origin is None:
+            origin, part = _field(expr)
+        named = None if origin is None else joined(node.child, origin, part)
+        if named is None:
             return None
         # Copies of a column have the same value: it passes the tests of all of them.
-        below &= Pattern.of({origin + part: test})
+        below &= Pattern.of({named: test})
     return below
+
+
+def _field(expr: Expr) -> tuple[str | None, str]:
+    """The column and its field, with the dot, that an expression just is."""
+    name, dot, field = (plain_field(expr) or "").rpartition(".")
+    return (name, dot + field) if name else (None, "")
 
 
 def newest(

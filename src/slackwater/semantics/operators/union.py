@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slackwater.model.node import Node, Union
 from slackwater.semantics.contracts.offers import Offer, renamed
 from slackwater.semantics.contracts.offers import crossed as crossed_offers
-from slackwater.semantics.feedback.columns import parted
+from slackwater.semantics.feedback.columns import joined, parted
 from slackwater.semantics.limits import END, START, Bounds, minimum
 from slackwater.semantics.operators import common
 from slackwater.semantics.operators.answers import (
@@ -81,16 +81,24 @@ def _names(node: Union, child: Node) -> dict[str, str]:
 
 
 def feedback(node: Union, records: Patterns) -> Reaction:
-    return Reaction(tuple(tuple(_of_input(node, c, r) for r in records) for c in node.inputs))
+    return Reaction(
+        tuple(
+            tuple(m for r in records if (m := _of_input(node, c, r)) is not None)
+            for c in node.inputs
+        )
+    )
 
 
-def _of_input(node: Union, child: Node, record: Pattern) -> Pattern:
-    """A record under the names of an input."""
+def _of_input(node: Union, child: Node, record: Pattern) -> Pattern | None:
+    """A record under the names of an input; None if a name would be that of another column there."""
     names = _names(node, child)
     tests: dict[str, Test] = {}
     for column, test in record.tests:
         name, part = parted(node, column)
-        tests[names[name] + part] = test
+        named = joined(child, names[name], part)
+        if named is None:
+            return None
+        tests[named] = test
     return Pattern.of(tests)
 
 

@@ -53,6 +53,13 @@ def _known(streams: Mapping[str, Stream]) -> dict[str, Stream]:
     """The streams by name, in small letters: SQL does not tell names apart by letter case."""
     from slackwater.surface.stream import Stream
 
+    named = isinstance(streams, Mapping) and all(isinstance(n, str) for n in streams)
+    if not named:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"streams={streams!r} is no dict of streams by name",
+            hint='give it as {"a": clean, "b": repaired}',
+        )
     known: dict[str, Stream] = {}
     for name, stream in streams.items():
         if not isinstance(stream, Stream):
@@ -184,7 +191,14 @@ class _Reader:
                 column.span, "NOT_PROGRESSING", f"'{column.name}' is not a progressing column of '{name.name}'",
                 hint=meant(column.name, stream.timeColumns),
             )  # fmt: skip
-        at = [c.lower() for c in stream.columns].index(column.name.lower())
+        columns = [c.lower() for c in stream.columns]
+        if column.name.lower() not in columns:
+            raise self.text.error(
+                column.span, "BAD_PACE", f"'{name.name}.{column.name}' is made of several columns, and is none itself",
+                hint=f"name one of: {', '.join(t for t in stream.timeColumns if t.lower() in columns)}; or use "
+                "stream.pace(..., on=...) on the union",
+            )  # fmt: skip
+        at = columns.index(column.name.lower())
         return at, stream._node.schema[at].type
 
     def _column(self, name: Word, column: Word) -> str:
