@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.model.node import Aggregate, Node
+from slackwater.model.node import Aggregate, Join, Node
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics.feedback.columns import moved, parted
 from slackwater.semantics.feedback.order import is_testable
@@ -107,11 +107,21 @@ def _seals(node: Node) -> bool:
         and not node.emit_empty
         and settings.propagate
         and settings.exploit
+        and (_over_join(node) if settings.seal is None else settings.seal)
         and node.field(time) is not None
         and all(n != time and n != "wid" and "." not in n for n in names)
         and all(plain_column(k.expr) is not None for k in node.keys)
         and all(is_testable(f.type) for n in names if (f := node.field(n)) is not None)
     )
+
+
+def _over_join(node: Node) -> bool:
+    """Whether rows meet others below: each that goes saves its results there.
+
+    Elsewhere partials are made where rows are read, so that a hot group costs next to nothing, and to test each row
+    costs more than adding it up.
+    """
+    return any(isinstance(c, Join) or _over_join(c) for c in node.children)
 
 
 def _proof(node: Aggregate, record: Pattern) -> Proof | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from slackwater.engine.driver.feedback import guard_lines
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.feedback_log import state_of
 from slackwater.model.node import Aggregate, Filter, Node, Source
+from slackwater.model.reacting import Reacting
 from slackwater.semantics.feedback.standing import Request
 from slackwater.testing.feedback import frozen
-from slackwater.testing.local.run import failing, scratch_folder
+from slackwater.testing.local.run import LocalInput, LocalRun, failing, scratch_folder
+from slackwater.testing.transcripts.join import build_join
 from slackwater.testing.transcripts.query import aggregate, expression
 from tests.engine.feedback.test_said import planned
 from tests.engine.feedback.viewport import Asked, Viewed, said, source
@@ -41,7 +44,11 @@ def rows(batches: int = 8) -> list[pa.Table]:
 
 def counted(stream: Source | None = None, **agg: str) -> Node:
     step = {"window": WINDOW, "by": ["segment"], "agg": {"n": "count(*)", **agg}}
-    return aggregate(stream or source(), step)
+    return sealing(aggregate(stream or source(), step))
+
+
+def sealing(node: Node, seal: bool | None = True) -> Node:
+    return replace(node, reacting=Reacting(seal=seal))
 
 
 def rare(node: Node, text: str = "n < 8") -> Node:
@@ -217,7 +224,6 @@ def test_a_reader_that_comes_later_gets_whole_windows_only(tmp_path: Path, split
 @pytest.mark.parametrize(
     "point", ["intent.after", "job.after", "manifest.before", "manifest.after"]
 )
-@pytest.mark.spec("FC-F12")
 def test_a_batch_that_is_repeated_drops_the_same_rows(tmp_path: Path, point: str) -> None:
     """What the first try proved is not known to the second."""
     reference = run_of(rare(counted()))
@@ -267,3 +273,44 @@ def test_the_rule_is_about_the_pane_and_not_the_window() -> None:
     run = run_of(rare(counted()), tables=tables)
     assert not any(state_of(m).sealed for m in run.manifests)
     assert isinstance(run.plan.operators[0].node, Aggregate)
+
+
+def test_below_a_join_no_pair_is_made_of_what_is_sealed() -> None:
+    """Without a word: two streams of one hot key, whose pairs nobody wants from the eighth on."""
+    rng = random.Random(3)
+    ab = [replace(source(), name=name, input=i) for i, name in enumerate("ab")]
+    step = {"join": [{"as": "l", "from": ab[0]}, {"as": "r", "from": ab[1]}], "keys": ["segment"]}
+    join = build_join({**step, "band": {"before": 2, "after": 2}}, lambda node: node, expression)
+    pairs = aggregate(
+        join, {"window": {"time": "l_ts", **WINDOW}, "by": ["segment"], "agg": {"n": "count(*)"}}
+    )
+
+    def table(n: int) -> pa.Table:
+        segments = [HOT] * 12 + [rng.randint(1, 9) for _ in range(6)]
+        ts = [2 * n + rng.randint(-2, 3) for _ in segments]
+        return pa.table({"segment": segments, "ts": ts, "v": ts})
+
+    tables = [{0: table(n), 1: table(n)} for n in range(6)]
+    found = []
+    for seal in (False, None):
+        with scratch_folder() as folder:
+            plan = planned(rare(sealing(pairs, seal)))
+            inputs = [LocalInput(s.schema, True) for s in plan.sources]
+            run = LocalRun(folder, plan, inputs)
+            for one in tables:
+                run.give(one)
+            run.start()
+            for _ in tables:
+                run.step()
+            run.step(final=True)
+            run.stop()
+        made = sum(
+            op["rowsOut"]
+            for r in run.loop.records
+            for op in r["operators"].values()
+            if op["kind"] == "Join"
+        )
+        results = [r for t in run.published["map"].values() for r in t.to_pylist()]
+        found.append((made, bag(results)))
+    assert found[0][1] == found[1][1] and found[0][1]
+    assert found[1][0] < found[0][0] / 2

@@ -583,7 +583,21 @@ def best(rng: random.Random) -> Node:
     below: Node = rng.choice([s, s, s, distinct(s, rng), projected(s, rng), filtered(s, rng)])
     by: Any = rng.choice([["k"], ["k"], ["k"], {"k": "k", "l": "v"}, {"k": "k", "l": "k + 0"}])
     agg = {"n": rng.choice(["count(*)", "count(v)", "max(v)"]), "m": "min(v)", "p": "max(v)"}
-    return aggregate(below, {"window": window(rng), "by": by, "agg": agg})
+    node = aggregate(below, {"window": window(rng), "by": by, "agg": agg})
+    return replace(node, reacting=Reacting(seal=True))
+
+
+def over_pairs(rng: random.Random) -> Case:
+    """Groups of pairs, where panes are sealed without a word."""
+    join = joined(
+        source("a", rng), source("b", rng), rng, rng.choice(["inner", "inner", *HOWS[1:4]])
+    )
+    key = "k" if join.field("k") else "l_k"
+    step = {"window": window(rng), "by": {"k": key}, "agg": {"n": "count(*)"}}
+    node = aggregate(join, {**step, "agg": {"n": "count(*)"}})
+    made = slow(rng, {"x": node})
+    wanted: Patterns = (Pattern.of({"n": order.from_(rng.randint(1, 3), "bigint")}),)
+    return replace(made, records=[{"x": wanted} if one else {} for one in made.records])
 
 
 def hot(rng: random.Random) -> Case:
@@ -645,6 +659,6 @@ FAMILIES: dict[str, Callable[[random.Random], Case]] = {
         case, sliding, nested, over_distinct, over_join, outer, windows_of_outer, three_way, shared, reporting_empty,
         other_windows, two_times,
         band, unmatched, repeated, repeated_at, values, ended, ended_over_join, ended_outer, future,
-        with_relation, said, hot, hot_said, with_settings,
+        with_relation, said, hot, hot_said, over_pairs, with_settings,
     )
 }  # fmt: skip

@@ -35,11 +35,17 @@ from slackwater.semantics.sealing import (
     standing,
     together,
 )
-from slackwater.testing.transcripts.query import aggregate
+from slackwater.testing.transcripts import query
 from tests.examples import examples
-from tests.semantics.feedback.cases import best, one_way, source, window
+from tests.semantics.feedback.cases import best, joined, one_way, source, window
 
 Row = Mapping[str, Any]
+
+
+def aggregate(node: Node, step: Mapping[str, Any]) -> Node:
+    return replace(query.aggregate(node, step), reacting=Reacting(seal=True))
+
+
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -223,9 +229,23 @@ def test_operators_that_seal_nothing(others: dict[str, Any]) -> None:
         {**step, "window": {"range": 10, "slide": 4}, "by": ["k"], "emit_empty": False},
     )
     assert proofs(plain, (record,))
-    for settings in (Reacting(propagate=False), Reacting(exploit=False, propagate=False)):
+    for settings in (
+        Reacting(), Reacting(seal=False), Reacting(propagate=False, seal=True),
+        Reacting(exploit=False, propagate=False, seal=True),
+    ):  # fmt: skip
         assert not proofs(replace(plain, reacting=settings), (record,))
     assert not proofs(plain.children[0], (record,))
+
+
+def test_over_joins_no_word_is_needed() -> None:
+    rng = random.Random(2)
+    join = joined(source("a", rng), source("b", rng), rng)
+    node = query.aggregate(
+        join, {"window": {"range": 4}, "by": {"k": join.schema[0].name}, "agg": {"n": "count(*)"}}
+    )
+    record = Pattern.of({"n": order.from_(3, "bigint")})
+    assert proofs(node, (record,))
+    assert not proofs(replace(node, reacting=Reacting(seal=False)), (record,))
 
 
 def test_a_record_with_a_test_of_something_else_is_not_proven() -> None:
