@@ -10,15 +10,18 @@ class Reacting:
     """Settings of one operator. They change no result that is wanted, and are no part of what the operator is.
 
     With ``exploit`` it drops rows and keeps results back; with ``propagate`` it passes feedback on to its inputs.
-    ``log`` has the rows counted that come in, are dropped and go out.
+    ``log`` has the rows counted that come in, are dropped and go out. ``seal`` says whether an aggregate seals panes whose
+    rows prove that nobody wants their windows; None: where that pays.
     """
 
     exploit: bool = True
     propagate: bool = True
     log: bool = False
+    seal: bool | None = None
 
     def __str__(self) -> str:
-        return f"exploit={self.exploit}, propagate={self.propagate}"
+        sealing = "" if self.seal is None else f", seal={self.seal}"
+        return f"exploit={self.exploit}, propagate={self.propagate}{sealing}"
 
 
 USUAL = Reacting()

@@ -19,7 +19,7 @@ from typing import Any
 from slackwater.model.node import Aggregate, Dedup, Join, Node, Source
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics.feedback.columns import moved, parted, settled
-from slackwater.semantics.feedback.value import both
+from slackwater.semantics.feedback.value import ANY, both
 from slackwater.semantics.limits import END, START, Bounds
 from slackwater.semantics.operators.answers import Newest, Reaction
 from slackwater.semantics.operators.registry import RULES
@@ -78,13 +78,15 @@ def laid_out(
     testable: Callable[[Node, Pattern], bool] = lambda _, __: True,
     said: Mapping[int, Patterns] = MappingProxyType({}),
     own: Mapping[int, Patterns] = MappingProxyType({}),
+    sealed: Mapping[int, Patterns] = MappingProxyType({}),
 ) -> Layout:
     """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
 
     An output without feedback is in the list, too: it wants all rows of the operator that it reads. An operator whose results
     lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
     ``said`` is what filters of the plan drop, by their place in it: they assert that of what they read. ``own`` are records
-    that other operators assert of their inputs, by the operator's id.
+    that other operators assert of their inputs, by the operator's id. ``sealed`` is what operators know of their own results that
+    nobody wants, by their place.
     """
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     wanted = [
@@ -97,7 +99,8 @@ def laid_out(
     reactions = {}
     for at, node in reversed(list(enumerate(nodes))):
         asserted[id(node)] = agreed(readers[id(node)])
-        reaction = _reaction(node, asserted[id(node)], testable)
+        known = (*asserted[id(node)], *sealed[at]) if at in sealed else asserted[id(node)]
+        reaction = _reaction(node, known, testable)
         if id(node) in own:
             more = (None if s is None else (*s, *own[id(node)]) for s in reaction.inputs)
             reaction = replace(reaction, inputs=tuple(more))
@@ -355,15 +358,40 @@ def shades_after(
         ended: list[Shade] = []
         if old.dark is not new.dark:
             same = {n.record for n in new.dark}
-            ended = [
-                d
-                for d in old.dark
-                if d.record not in same and not any(d.record.within(n.record) for n in new.dark)
-            ]
+            ended = [d for d in old.dark if d.record not in same and not _still_dark(d, new.dark)]
         more = [s for d in ended if (s := shade(node, d, at)) is not None]
         kept = [s for s in left if not is_past(s.record, bounds)]
         result.append(_widest([*kept, *more]))
     return result
+
+
+_MOST_PIECES = 64
+
+
+def _still_dark(old: Shade, now: Sequence[Shade]) -> bool:
+    """Whether all results that were kept back are kept back now, by one record or by several together."""
+    if any(old.record.within(n.record) for n in now):
+        return True
+    left = [old.record]
+    for n in now:
+        left = [piece for p in left for piece in _pieces(p, n.record)]
+        if not left or len(left) > _MOST_PIECES:
+            break
+    return not left
+
+
+def _pieces(record: Pattern, other: Pattern) -> list[Pattern]:
+    """What a record matches beyond another, cut along the other's tests."""
+    if record.apart(other) or (record & other).empty:
+        return [record]
+    pieces = []
+    for column, test in other.tests:
+        mine = record.test(column) or ANY
+        rest = record.replaced(column, mine - test)
+        if not rest.empty:
+            pieces.append(rest)
+        record = record.replaced(column, mine & test)
+    return pieces
 
 
 def _widest(shades: Sequence[Shade]) -> tuple[Shade, ...]:

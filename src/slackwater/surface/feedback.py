@@ -19,7 +19,7 @@ from slackwater.engine.store.feedback_log import requests, send, state_of
 from slackwater.engine.store.files import unseal
 from slackwater.errors import AnalysisError, CheckpointError, ExecutionError
 from slackwater.kernels.translate.feedback import condition_of
-from slackwater.model.node import Node
+from slackwater.model.node import Aggregate, Node
 from slackwater.model.reacting import Reacting
 from slackwater.model.time import iso, parse_duration
 from slackwater.semantics.feedback import condition as conditions
@@ -164,7 +164,9 @@ def reach_of(options: Mapping[str, Any]) -> Reach:
     )
 
 
-def reacting(node: Node, exploit: bool, propagate: bool, log: bool) -> Reacting:
+def reacting(
+    node: Node, exploit: bool, propagate: bool, log: bool, seal: bool | None = None
+) -> Reacting:
     """An operator's settings, checked."""
     given = {"exploit": exploit, "propagate": propagate, "log": log}
     for name, value in given.items():
@@ -173,6 +175,17 @@ def reacting(node: Node, exploit: bool, propagate: bool, log: bool) -> Reacting:
                 "BAD_OPTION", f"{name}={value!r} is neither True nor False", hint="use one of them"
             )
     kind = type(node).__name__
+    if seal is not None and not isinstance(seal, bool):
+        raise AnalysisError(
+            "BAD_OPTION", f"seal={seal!r} is not True, False or None", hint="use one of them"
+        )
+    if seal and (not isinstance(node, Aggregate) or not propagate):
+        raise AnalysisError(
+            "NOTHING_TO_SEAL",
+            f"{kind} has no panes to seal" if propagate else "seal=True needs propagate=True",
+            hint="say seal=True of the stream that agg(...) gives, and let feedback go on to its inputs",
+            operator=kind,
+        )
     if propagate and not exploit and must_exploit(node):
         raise AnalysisError(
             "PROPAGATE_WITHOUT_EXPLOIT",
@@ -187,7 +200,7 @@ def reacting(node: Node, exploit: bool, propagate: bool, log: bool) -> Reacting:
             hint="say log=True of the stream that it reads, or of the operator that reads it",
             operator=kind,
         )
-    return Reacting(exploit, propagate, log)
+    return Reacting(exploit, propagate, log, seal)
 
 
 def _result(results: Results, output: str | None) -> Result:

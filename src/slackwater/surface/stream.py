@@ -488,7 +488,12 @@ class Stream:
         return with_policy(self, policy)
 
     def withFeedback(
-        self, *, exploit: bool = True, propagate: bool = True, log: bool = False
+        self,
+        *,
+        exploit: bool = True,
+        propagate: bool = True,
+        log: bool = False,
+        seal: bool | None = None,
     ) -> Stream:
         """The same stream, whose operator deals with feedback as said: the operator whose rows these are.
 
@@ -501,6 +506,9 @@ class Stream:
         log
             True: ``lastProgress["feedback"]["log"]`` counts its rows that come in, are dropped, and go out. For streams and
             operators that hold state.
+        seal
+            Of an aggregate, whether later rows of a group are dropped when the rows of a pane prove that nobody wants its
+            results. None: over joins, where that pays.
 
         Examples
         --------
@@ -508,7 +516,7 @@ class Stream:
         """
         from slackwater.surface.feedback import reacting
 
-        node = replace(self._node, reacting=reacting(self._node, exploit, propagate, log))
+        node = replace(self._node, reacting=reacting(self._node, exploit, propagate, log, seal))
         return self._with(node, Origin(self, {c: c for c in self.columns}))
 
     def groupBy(self, *keys: Column | str | Windowing) -> GroupedStream:

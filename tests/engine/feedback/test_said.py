@@ -70,9 +70,9 @@ def check_equal(family: str, seed: int, crash: str | None = None) -> None:
         assert runs[1].streams.get(batch, progress) == progress
 
 
-@pytest.mark.parametrize("family", ["said", "case", "shared", "nested"])
+@pytest.mark.parametrize("family", ["said", "hot_said", "case", "shared", "nested"])
 def test_results_are_the_same_with_and_without(family: str) -> None:
-    @examples(12 if family == "said" else 2)
+    @examples(12 if "said" in family else 2)
     @given(SEEDS, st.sampled_from([None, None, *POINTS]))
     def same(seed: int, crash: str | None) -> None:
         check_equal(family, seed, crash)

@@ -183,6 +183,18 @@ def test_steps_on_the_way_of_rows_are_not_counted() -> None:
         reacting(node, 1, True, False)  # type: ignore[arg-type]
 
 
+def test_only_aggregates_that_pass_feedback_on_seal_panes() -> None:
+    node = planned().operators[0].node
+    assert reacting(node, True, True, False, True) == Reacting(seal=True)
+    assert str(Reacting(seal=True)) != str(Reacting()) == "exploit=True, propagate=True"
+    assert reacting(source(), True, True, False, False) == Reacting(seal=False)
+    for one, propagate in ((source(), True), (node, False)):
+        with pytest.raises(AnalysisError, match="NOTHING_TO_SEAL"):
+            reacting(one, True, propagate, False, True)
+    with pytest.raises(AnalysisError, match="not True, False or None"):
+        reacting(node, True, True, False, 1)  # type: ignore[arg-type]
+
+
 def written(**step: Any) -> dict[str, Any]:
     return {
         "name": "t",

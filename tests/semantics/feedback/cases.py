@@ -532,6 +532,104 @@ def said(rng: random.Random) -> Case:
     return replace(made, records=[{} for _ in made.records])
 
 
+# --- values that move one way ----------------------------------------------------------------------------
+
+
+def one_way(rng: random.Random, node: Node) -> Pattern:
+    """A record that gives up results from a limit on: some partials prove it, some tests stand in the way of that."""
+    made = {
+        "n": rng.choice([order.from_, order.above])(rng.randint(0, 3), "bigint"),
+        "m": order.up_to(rng.randint(-1, 1), "bigint"),
+        "p": order.from_(rng.randint(0, 2), "bigint"),
+    }
+    tests = {rng.choice(list(made)): Test()}
+    if rng.random() < 0.2:
+        tests[rng.choice(list(made))] = Test()
+    tests = {name: made[name] for name in tests}
+    for name in tests:
+        if rng.random() < 0.4:
+            tests[name] |= Test((), True)
+        elif rng.random() < 0.15:
+            tests[name] = order.equal(1, "bigint") | order.from_(3, "bigint")
+    if rng.random() < 0.3:
+        tests["k"] = rng.choice(
+            [order.equal(0, "bigint"), order.from_(1, "bigint") | Test((), True)]
+        )
+    if rng.random() < 0.3:
+        tests["wid"] = rng.choice([order.below, order.from_])(rng.randint(0, 4), "bigint")
+    return Pattern.of(tests)
+
+
+def slow(rng: random.Random, outputs: Mapping[str, Node]) -> Case:
+    """Streams that stay for long where they are, so that rows come to panes that are sealed."""
+    count = rng.randint(4, 8)
+    names = sorted({n.name for o in outputs.values() for n in _sources(o)})
+
+    def row(n: int) -> dict[str, Any]:
+        k, v = rng.choice([0, 0, 1, None]), rng.choice([0, 1, 1, 2, None])
+        return {"ts": n + rng.randint(-2, 4), "k": k, "v": v}
+
+    batches: list[Rows] = [
+        {name: [row(n) for _ in range(rng.randint(2, 9))] for name in names} for n in range(count)
+    ]
+    wanted: dict[str, Patterns] = {name: (one_way(rng, node),) for name, node in outputs.items()}
+    first = rng.choice([0, 0, 1])
+    after = rng.choice([count, rng.randint(first + 1, count)])
+    return Case(outputs, batches, [wanted if first <= n < after else {} for n in range(count)])
+
+
+def best(rng: random.Random) -> Node:
+    s = source("a", rng)
+    below: Node = rng.choice([s, s, s, distinct(s, rng), projected(s, rng), filtered(s, rng)])
+    by: Any = rng.choice([["k"], ["k"], ["k"], {"k": "k", "l": "v"}, {"k": "k", "l": "k + 0"}])
+    agg = {"n": rng.choice(["count(*)", "count(v)", "max(v)"]), "m": "min(v)", "p": "max(v)"}
+    node = aggregate(below, {"window": window(rng), "by": by, "agg": agg})
+    return replace(node, reacting=Reacting(seal=True))
+
+
+def over_pairs(rng: random.Random) -> Case:
+    """Groups of pairs, where panes are sealed without a word."""
+    join = joined(
+        source("a", rng), source("b", rng), rng, rng.choice(["inner", "inner", *HOWS[1:4]])
+    )
+    key = "k" if join.field("k") else "l_k"
+    step = {"window": window(rng), "by": {"k": key}, "agg": {"n": "count(*)"}}
+    node = aggregate(join, {**step, "agg": {"n": "count(*)"}})
+    made = slow(rng, {"x": node})
+    wanted: Patterns = (Pattern.of({"n": order.from_(rng.randint(1, 3), "bigint")}),)
+    return replace(made, records=[{"x": wanted} if one else {} for one in made.records])
+
+
+def hot(rng: random.Random) -> Case:
+    """Groups that reach a limit from which on nobody wants them; what was asked for may end, and others may read."""
+    node = best(rng)
+    outputs = {"x": node}
+    if rng.random() < 0.3:
+        outputs["y"] = rng.choice([node, grouped(node.children[0], rng)])
+    made = slow(rng, outputs)
+    if set(made.outputs) == {"x", "y"} and outputs["y"] is not node:
+        made = replace(
+            made, records=[{n: r for n, r in one.items() if n == "x"} for one in made.records]
+        )
+    return made
+
+
+def hot_said(rng: random.Random) -> Case:
+    """The same of filters; nobody sends anything."""
+    node = best(rng)
+    text = rng.choice(
+        ["n < 2", "n <= 1", "n < 3", "NOT n > 2", "m >= 1", "m > 0", "p < 2", "n < 2 AND m > 0", "n < 2 OR m > 0",
+         "n < 2 OR k = 1", "n < 2 AND wid > 1", "n < 2 OR wid > 1", "n < 2 OR n > 4", "n IS NULL OR n < 2"]
+    )  # fmt: skip
+    outputs: dict[str, Node] = {
+        "x": Filter(node.schema, node.times, node, expression(text, node.schema))
+    }
+    if rng.random() < 0.2:
+        outputs["y"] = node
+    made = slow(rng, outputs)
+    return replace(made, records=[{} for _ in made.records])
+
+
 def with_settings(rng: random.Random) -> Case:
     """Operators that are told how to deal with feedback, each in one of the ways that it may have."""
     made = rng.choice([case, sliding, shared, over_join, unmatched, ended, nested, repeated, said])(
@@ -561,6 +659,6 @@ FAMILIES: dict[str, Callable[[random.Random], Case]] = {
         case, sliding, nested, over_distinct, over_join, outer, windows_of_outer, three_way, shared, reporting_empty,
         other_windows, two_times,
         band, unmatched, repeated, repeated_at, values, ended, ended_over_join, ended_outer, future,
-        with_relation, said, with_settings,
+        with_relation, said, hot, hot_said, over_pairs, with_settings,
     )
 }  # fmt: skip

@@ -11,6 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from slackwater.engine.driver.sealing import (
+    Proofs,
+    asserted_by,
+    proofs_in,
+    sealing_lines,
+    still_sealed,
+)
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Same, Wanted, guards
 from slackwater.engine.plan.plan import Plan
@@ -63,7 +70,7 @@ Reach = Literal["off", "output", "operators", "source"]
 class Arranged:
     """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts.
 
-    ``said`` is what the query says itself, by the name of the filter.
+    ``said`` is what the query says itself, by the name of the filter. ``proofs`` are what partials are looked through for.
     """
 
     guards: Guards = NO_GUARDS
@@ -72,6 +79,7 @@ class Arranged:
     changed: bool = False
     unread: Unread = NOTHING
     said: tuple[tuple[str, Feedback], ...] = ()
+    proofs: Proofs = field(default_factory=dict)
 
 
 # ---- what stands ----
@@ -187,6 +195,11 @@ def arranged(
         return idle
     ignored = _ignored(plan, now.standing) if reach != "off" else {}
     layout = _layout(plan, ignored if acts else {}, own)
+    over = wanted_later(plan, base, bounds)
+    proofs = proofs_in(Same(plan), Same(layout))
+    sealed = still_sealed(plan, proofs, before.sealed, bounds, over) if before.sealed else {}
+    if sealed:
+        layout = _layout(plan, ignored if acts else {}, own, asserted_by(plan, sealed))
     nodes, names = plan.nodes, plan.names
     states = base.sources if base is not None else {}
     at = reached(plan, states, bounds)
@@ -196,10 +209,9 @@ def arranged(
     )
     left = [tuple(before.shades.get(n, ())) for n in names]
     shades = shades_after(nodes, old, layout, left, at)
-    over = wanted_later(plan, base, bounds)
     made = guards(plan, Wanted(layout, shades, ignored, over, sources=reach == "source"))
     if ended and not made.paths:
-        return idle  # the query says something, and nothing of it can go on
+        return replace(idle, proofs=proofs)  # what the query says does not go on, for now
     places = list(zip(names, layout.places, shades, strict=True))
     state = FeedbackState(
         now.read,
@@ -208,9 +220,11 @@ def arranged(
         {n: p.dark for n, p, _ in places if p.dark},
         {n: s for n, _, s in places if s},
         before.dropped,
+        sealed,
     )
     changed = changed or state.shades != before.shades
-    return Arranged(made, state, now.refused, changed, said=_by_name(plan) if own else ())
+    by_name = _by_name(plan) if own else ()
+    return Arranged(made, state, now.refused, changed, said=by_name, proofs=proofs)
 
 
 def wanted_later(
@@ -252,22 +266,32 @@ def _by_name(plan: Plan) -> tuple[tuple[str, Feedback], ...]:
     return tuple((plan.names[i], f) for i, f in _said(Same(plan)).items())
 
 
-def _layout(plan: Plan, ignored: Mapping[str, Patterns], own: bool) -> Layout:
+def _layout(
+    plan: Plan,
+    ignored: Mapping[str, Patterns],
+    own: bool,
+    sealed: tuple[tuple[int, Same[Patterns]], ...] = (),
+) -> Layout:
     if recall_joins(plan):
         # What a join is measured by decides how long streams are waited for: it must see all rows.
         ignored = {}
-    return _laid_out(Same(plan), tuple((o, Same(records)) for o, records in ignored.items()), own)
+    by_output = tuple((o, Same(records)) for o, records in ignored.items())
+    return _laid_out(Same(plan), by_output, own, sealed)
 
 
 @lru_cache(maxsize=8)
 def _laid_out(
-    plan: Same[Plan], ignored: tuple[tuple[str, Same[Patterns]], ...], own: bool
+    plan: Same[Plan],
+    ignored: tuple[tuple[str, Same[Patterns]], ...],
+    own: bool,
+    sealed: tuple[tuple[int, Same[Patterns]], ...],
 ) -> Layout:
     """The layout of what stands, which from batch to batch is mostly the same, and the very same object."""
     known = {name: records.it for name, records in ignored}
     outputs = [(o.node, known.get(o.name, ())) for o in plan.it.outputs]
     filters = {i: f.records for i, f in _said(plan).items()} if own else {}
-    return laid_out(plan.it.nodes, outputs, can_test, filters)
+    known_results = {place: records.it for place, records in sealed}
+    return laid_out(plan.it.nodes, outputs, can_test, filters, sealed=known_results)
 
 
 def signed(
@@ -328,11 +352,13 @@ def guard_lines(plan: Plan, last: Manifest | None, reach: Reach) -> list[str]:
         feedback=FeedbackIntent(state.read, state.standing).to_json(),
     )  # fmt: skip
     bounds = bounds_of(plan, {}) if last is None else last.bounds
-    made = arranged(plan, intent, last, bounds, reach).guards
+    there = arranged(plan, intent, last, bounds, reach)
+    made, sealing = there.guards, sealing_lines(plan, there.proofs)
+    lines += sealing
     for path in plan.paths:
         for at, guard in made.of(path):
             what = "may drop" if guard.soft else "drops"
             lines.append(
                 f"{guard.place} -> {path.consumer}, behind {at} step(s): {what} {guard.match.sql}"
             )
-    return lines if made.paths else [*lines, "nothing below can be dropped by that"]
+    return lines if made.paths or sealing else [*lines, "nothing below can be dropped by that"]

@@ -37,6 +37,7 @@ from slackwater.engine.driver.pace import behind, marks_in_force, pace_record, w
 from slackwater.engine.driver.passes import Begun, passed
 from slackwater.engine.driver.records import feedback_log, feedback_record, progress_record
 from slackwater.engine.driver.relations import Relations, RelationUse
+from slackwater.engine.driver.sealing import sealed_after, sealed_panes
 from slackwater.engine.lowlevel.inputs import Input, source_files
 from slackwater.engine.lowlevel.splits import Split, plan_splits
 from slackwater.engine.lowlevel.unread import Unread, joined, unread
@@ -237,11 +238,16 @@ class Loop:
         dropped = with_unread(dropped_by(reports), feedback.unread)
         too_old = behind(self.query.plan, dropped)
         kept = with_counts(feedback.state, dropped)
+        if feedback.proofs:
+            sealed = sealed_after(self.query.plan, feedback.proofs, kept.sealed, reports)
+            kept = replace(kept, sealed=sealed)
         result.feedback = kept.to_json()
         times = {"plan": planned - started, "job": finished - planned}
         result.progress = progress_record(self.query, batch, result, reports, times)
         log = feedback_log(self.query.plan, result.progress, feedback, dropped)
         shown = feedback_record(feedback, kept, dropped, batch.now, log)
+        if shown and kept.sealed:
+            shown["sealed"] = sealed_panes(self.query.plan, kept.sealed, result.bounds)
         if shown:
             result.progress["feedback"] = shown
         if too_old:
@@ -316,6 +322,7 @@ class Loop:
             settings=self.query.settings,
             failpoints=os.environ.get(failpoints.ENV, ""),
             guards=feedback.guards,
+            proofs=feedback.proofs,
             marks=base.marks if base is not None else {},
         )
 

@@ -122,7 +122,7 @@ def feedback_record(
     log: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What stands, and what was dropped where; nothing while there is no feedback, and no operator is logged."""
-    acts = kept.standing or kept.shades or batch.said or log
+    acts = kept.standing or kept.shades or kept.sealed or batch.said or log
     if not acts and not dropped and not batch.refused:
         return {}
     names = [*batch.guards.records, *(p for p in dropped if p not in batch.guards.records)]

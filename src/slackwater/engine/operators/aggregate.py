@@ -15,7 +15,10 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.kernels.aggregates.partials import of_no_rows
 from slackwater.kernels.buckets import bucket_of
 from slackwater.kernels.windows import partials_step as aggregate
+from slackwater.kernels.windows import sealing
+from slackwater.kernels.windows.sealing import Proven
 from slackwater.semantics.bounds import END, START
+from slackwater.semantics.sealing import Proof
 from slackwater.semantics.window_ids import closed_by
 
 
@@ -25,6 +28,9 @@ class AggregateProgram(WindowProgram):
     def __init__(self, operator: Operator, context: GroupContext):
         super().__init__(operator)
         self.owns_all = owns_all(context)
+        self.proofs: Sequence[Proof] = context.batch.proofs.get(operator.id, ())
+        self.last = START
+        self._proven: list[Proven] = []
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return aggregate.needed(self.spec, self._closed(bounds[0]))
@@ -36,6 +42,8 @@ class AggregateProgram(WindowProgram):
         (rows,) = inputs
         closed, close_to = self._closed(rows.old), self._closed(rows.new)
         fresh = aggregate.merge_partials(self.spec, list(rows.tables))
+        self.last = max(closed, close_to)
+        self._look(fresh)
         stored = self.schema.empty_table()
         if close_to > closed:
             stored = state(aggregate.needed(self.spec, closed), self._last_pane(close_to))
@@ -45,6 +53,19 @@ class AggregateProgram(WindowProgram):
             output = with_empty(output, self.spec, closed, close_to)
         figures = Figures(partials=done.complete)
         return StateStep(present(self.node, output), done.keep, done.dropped_rows, figures)
+
+    def compact(self, part: str, rows: pa.Table, first: int) -> pa.Table:
+        rows = super().compact(part, rows, first)
+        self._look(rows)
+        return rows
+
+    def proven(self) -> Sequence[Proven]:
+        return self._proven
+
+    def _look(self, partials: pa.Table) -> None:
+        """Look for partials that prove what becomes of windows that are not closed yet."""
+        if self.proofs:
+            self._proven += sealing.proven(self.spec, partials, self.proofs, self.last)
 
     def _last_pane(self, close_to: int) -> int:
         if close_to >= END:

@@ -216,6 +216,7 @@ def _advance(
         ledger=step.ledger,
         hold=step.hold,
         tables=step.low_tables,
+        proven=program.proven(),
     )
 
 

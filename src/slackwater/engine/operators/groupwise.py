@@ -18,6 +18,7 @@ from slackwater.engine.operators.results import present
 from slackwater.kernels.windows.group_close import close_groups, dead_partials, is_closed
 from slackwater.kernels.windows.partials_step import AggregateSpec
 from slackwater.kernels.windows.pattern_match import matched_keys, matching
+from slackwater.kernels.windows.sealing import Proven
 from slackwater.model.names import TIME
 from slackwater.model.node import Aggregate, Dedup
 from slackwater.model.window import TimeWindow
@@ -35,6 +36,9 @@ class _Wrapper(Program):
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
         return self.inner.first_needed(part, bounds)
+
+    def proven(self) -> Sequence[Proven]:
+        return self.inner.proven()
 
 
 class ClosingAggregate(_Wrapper):

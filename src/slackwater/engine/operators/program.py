@@ -16,6 +16,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.runs import reaches
 from slackwater.kernels.buckets import bucket_range
+from slackwater.kernels.windows.sealing import Proven
 from slackwater.semantics.frontier import Points
 from slackwater.semantics.limits import Bounds
 from slackwater.semantics.patterns import Patterns
@@ -165,6 +166,10 @@ class Program(ABC):
     @abstractmethod
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         """All new rows first, then the bounds from old to new."""
+
+    def proven(self) -> Sequence[Proven]:
+        """What partials proved of panes, when all of the batch is done."""
+        return ()
 
     def needs(self, run: Run, bounds: Sequence[int]) -> bool:
         """Whether rows above the inputs' ``bounds`` may need something of a run."""

@@ -85,6 +85,7 @@ class SmoothProgram(AggregateProgram):
 
     def __init__(self, operator: Operator, context: GroupContext):
         super().__init__(operator, context)
+        self.proofs = ()  # what is out is not by the bounds here
         batch = context.batch
         self.operator, self.batch, self.reports = operator, batch, context.low_tables
         self.buckets = buckets = context.buckets

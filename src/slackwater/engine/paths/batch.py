@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from slackwater.engine.store.storage import Folder, Storage
 from slackwater.semantics.bounds import START
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.state import QualityState
+from slackwater.semantics.sealing import Proof
 
 if TYPE_CHECKING:
     from slackwater.engine.paths.reports import SourceReport
@@ -71,7 +72,7 @@ class Batch:
     operator and group; ``ledgers`` and ``holds`` those of operators that put work off; ``tables`` the low-level
     tables per operator; ``relations`` the versions of relations, by name; ``guards`` what feedback lets tasks drop, and
     ``skipped`` what sources have to report of rows that no task reads; ``marks`` those after the batch before, of operators that
-    keep a pace.
+    keep a pace; ``proofs`` what partials of operators are looked through for.
     """
 
     plan: Plan
@@ -96,6 +97,7 @@ class Batch:
     guards: Guards = NO_GUARDS
     skipped: tuple[SourceReport, ...] = ()
     marks: Mapping[str, int] = field(default_factory=dict)
+    proofs: Mapping[str, Sequence[Proof]] = field(default_factory=dict)
 
     @property
     def run_folder(self) -> Folder:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.store.manifest import OutputFile, Run
+from slackwater.kernels.windows.sealing import Proven
 from slackwater.model.plain import plain
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.recall_lateness import LateInterval
@@ -186,7 +187,8 @@ class OperatorReport:
 
     ``compacted`` is the number of runs that were merged. ``readers`` has the results of each operator that shares
     this one's state. ``ledger`` is control state for the manifest, in a form of the operator's own; ``hold`` then says what may
-    be promised of each input. ``tables`` are the low-level tables that are left, None where there is none to speak of.
+    be promised of each input. ``tables`` are the low-level tables that are left, None where there is none to speak of. ``proven`` is
+    what partials proved of panes.
     """
 
     runs: Sequence[Run]
@@ -200,6 +202,7 @@ class OperatorReport:
     ledger: Any = None
     hold: Sequence[int] = ()
     tables: Sequence[Run] | None = None
+    proven: Sequence[Proven] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
@@ -219,6 +222,8 @@ class OperatorReport:
             parts["ledger"], parts["hold"] = self.ledger, list(self.hold)
         if self.tables is not None:
             parts["tables"] = [plain(run) for run in self.tables]
+        if self.proven:
+            parts["proven"] = [one.to_json() for one in self.proven]
         return {**parts, "seconds": self.seconds}
 
     @classmethod
@@ -237,6 +242,7 @@ class OperatorReport:
             json.get("ledger"),
             tuple(json.get("hold", ())),
             None if tables is None else tuple(Run.from_json(run) for run in tables),
+            tuple(Proven.from_json(one) for one in json.get("proven", ())),
         )
 
 

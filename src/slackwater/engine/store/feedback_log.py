@@ -25,6 +25,7 @@ from slackwater.semantics.feedback.standing import Request, Standing
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.feedback_rules import Shade
 from slackwater.semantics.patterns import Pattern, Patterns
+from slackwater.semantics.sealing import Seal, Seals
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class FeedbackState:
 
     ``read`` is how far ``control/`` was read. By operator: ``asserted`` is what its readers ignored in the batch, ``dark`` what it
     kept back, and ``shades`` what it still keeps back after records that ended. ``dropped`` counts rows by place, since the query began.
+    ``sealed`` is what was proven of panes; it acts in the next batch.
     """
 
     read: int = 0
@@ -50,12 +52,13 @@ class FeedbackState:
     dark: Mapping[str, tuple[Shade, ...]] = field(default_factory=dict)
     shades: Mapping[str, tuple[Shade, ...]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    sealed: Mapping[str, Seals] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts; nothing, if there never was feedback."""
         if self == FeedbackState():
             return {}
-        return {
+        document = {
             "read": self.read,
             "standing": [_standing_document(s) for s in self.standing],
             "asserted": {n: _records.document(rs) for n, rs in self.asserted.items()},
@@ -63,6 +66,9 @@ class FeedbackState:
             "shades": {n: _shades.document(shades) for n, shades in self.shades.items()},
             "dropped": dict(self.dropped),
         }
+        if self.sealed:
+            document["sealed"] = {n: _seals.document(seals) for n, seals in self.sealed.items()}
+        return document
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> FeedbackState:
@@ -76,6 +82,7 @@ class FeedbackState:
             {n: _shades.value(shades) for n, shades in json["dark"].items()},
             {n: _shades.value(shades) for n, shades in json["shades"].items()},
             dict(json["dropped"]),
+            {n: _seals.value(seals) for n, seals in json.get("sealed", {}).items()},
         )
 
 
@@ -176,6 +183,11 @@ _records: _Known[Patterns] = _Known(
 _shades: _Known[tuple[Shade, ...]] = _Known(
     lambda document: tuple(Shade.from_json(s) for s in document),
     lambda shades: [s.to_json() for s in shades],
+)
+
+_seals: _Known[Seals] = _Known(
+    lambda document: tuple(Seal.from_json(s) for s in document),
+    lambda seals: [s.to_json() for s in seals],
 )
 
 

@@ -222,6 +222,8 @@ def value_of(code: Value, type: str) -> Any:
 
     >>> value_of(code(-2.5, "double"), "double"), value_of(150, "decimal(5,2)")
     (-2.5, Decimal('1.50'))
+    >>> value_of(10**30 + 1, "decimal(38,0)")
+    Decimal('1000000000000000000000000000001')
     """
     if isinstance(code, str):
         return code
@@ -230,9 +232,7 @@ def value_of(code: Value, type: str) -> Any:
     if type == "boolean":
         return bool(code)
     if _DECIMAL.fullmatch(type):
-        # Digit by digit: arithmetic would round to the 28 digits of Python's context.
-        sign, digits, _ = Decimal(code).as_tuple()
-        return Decimal((sign, digits, -_scale(type)))
+        return Decimal(f"{code}e{-_scale(type)}")  # arithmetic would round to 28 digits
     return code
 
 

@@ -182,8 +182,8 @@ class QueryBuilder:
 
 
 def _told(node: Node, step: Mapping[str, Any]) -> Node:
-    """The operator of a step, told by ``exploit``, ``propagate`` and ``log`` how to deal with feedback."""
-    told = {name: step[name] for name in ("exploit", "propagate", "log") if name in step}
+    """The operator of a step, told by ``exploit``, ``propagate``, ``log`` and ``seal`` how to deal with feedback."""
+    told = {name: step[name] for name in ("exploit", "propagate", "log", "seal") if name in step}
     if not told or isinstance(node, Source):
         return node
     settings = Reacting(**told)
