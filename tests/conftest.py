@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -71,6 +72,12 @@ LONGEST = (
 NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
 
 
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector seven thousand tests and all modules, which it would look through again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a file in one process, and those that need Spark in two, each with a session of its own.
@@ -104,6 +111,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Grouped(config, log)
 
 
+def _rows_go_straight_to_the_jvm() -> None:
+    """Have PySpark hand over lists of rows as it has pickled them.
+
+    It would have a Python worker unpickle and pickle them once more, in each query over them.
+    """
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import BatchedSerializer, CPickleSerializer
+
+    usual = RDD._to_java_object_rdd
+
+    def straight(rdd: Any) -> Any:
+        how = rdd._jrdd_deserializer
+        if (
+            type(rdd) is RDD
+            and type(how) is BatchedSerializer
+            and type(how.serializer) is CPickleSerializer
+        ):
+            return rdd.ctx._jvm.SerDeUtil.pythonToJava(rdd._jrdd, True)
+        return usual(rdd)
+
+    RDD._to_java_object_rdd = straight  # type: ignore[method-assign]
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small Spark session for the whole run, in UTC."""
@@ -130,6 +160,7 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    _rows_go_straight_to_the_jvm()
     java = session.sparkContext._jvm
     for name in JAVA_CLASSES:
         setattr(java, name, getattr(java, name))
