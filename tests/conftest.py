@@ -41,10 +41,17 @@ _folders_in_memory()
 # What Spark's scripts give to the JVM, also to those of children.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
-# Java's classes that PySpark asks for again in every call. The JVM searches all its archives for a short name.
+# Java's classes and packages that are asked for again in every call. The JVM searches all its archives for a short name,
+# and for a package.
 JAVA_CLASSES = (
     "functions", "PythonUtils", "SimplePythonFunction", "PythonSQLUtils", "PythonRDD", "SerDeUtil",
 )  # fmt: skip
+JAVA_PACKAGES = (
+    "java.util",
+    "org.apache.hadoop.fs",
+    "org.apache.spark.sql.streaming",
+    "org.apache.spark.api.python",
+)
 
 
 SESSIONS = 2
@@ -150,6 +157,8 @@ def spark() -> Iterator[SparkSession]:
         # A batch of a few rows is not worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # Nor is it worth planning anew on the way. Jobs of Slackwater have it off by themselves, see `test_plan_shape`.
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.ui.explainMode", "simple")  # nobody looks at the plans
         # Else each call on a column asks the JVM five times, to note the line of the caller for Spark's own errors.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
@@ -164,6 +173,12 @@ def spark() -> Iterator[SparkSession]:
     java = session.sparkContext._jvm
     for name in JAVA_CLASSES:
         setattr(java, name, getattr(java, name))
+    for package in JAVA_PACKAGES:
+        room = java
+        for name in package.split("."):
+            inside = getattr(room, name)
+            setattr(room, name, inside)
+            room = inside
     yield session
     session.stop()
 

@@ -12,7 +12,7 @@ import pytest
 
 import slackwater as sw
 from tests.examples import TIMES
-from tests.surface.helpers import canonical, run
+from tests.surface.helpers import canonical, run, small_tables
 from tests.surface.local import is_local, run_locally
 
 pytestmark = pytest.mark.spark
@@ -20,12 +20,6 @@ pytestmark = pytest.mark.spark
 SCHEMA = "k string, v int, d decimal(10,2), b boolean, xs array<int>, ts timestamp"
 LOCAL = "k string, v int, lt timestamp_ntz"
 UTC = dt.timezone.utc
-QUICK = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 COUNT = 33
 """Texts of a query; there is one for each of two zones. Three of each kind, among them all expressions and all aggregates."""
 SCALARS = (
@@ -283,16 +277,9 @@ def _streamed(made: dict[str, Any], folder: Path) -> dict[str, list[dict[str, An
 
 
 def _tables(spark: Any, frames: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of frames over small tables. Code made for each of them would cost more than it computes."""
-    saved = {name: spark.conf.get(name) for name in QUICK}
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            return dict(zip(frames, pool.map(lambda f: f.toArrow().to_pylist(), frames.values()), strict=True))  # fmt: skip
-    finally:
-        for name, value in saved.items():
-            spark.conf.set(name, value)
+    """The rows of frames over small tables."""
+    with small_tables(spark), ThreadPoolExecutor(4) as pool:
+        return dict(zip(frames, pool.map(lambda f: f.toArrow().to_pylist(), frames.values()), strict=True))  # fmt: skip
 
 
 def _rows(rows: list[dict[str, Any]], columns: list[str]) -> list[Any]:
