@@ -20,8 +20,9 @@ SCENARIO = "union, rows and splits"
 # a process for each file that Spark logs; by default Java starts a helper first, which starts the process.
 # With one compiler Java keeps only 48 MB of compiled code; hundreds of queries fill that, and Java then spends an eighth
 # of its time on throwing code away.
+# With room for young objects most have died when the collector looks; by default it looks every half second.
 QUICK = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:-UseCodeCacheFlushing "
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn600m -XX:ReservedCodeCacheSize=240m -XX:-UseCodeCacheFlushing "
     "-Djdk.lang.Process.launchMechanism=VFORK"
 )
 

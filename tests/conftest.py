@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -40,10 +41,17 @@ _folders_in_memory()
 # What Spark's scripts give to the JVM, also to those of children.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
-# Java's classes that PySpark asks for again in every call. The JVM searches all its archives for a short name.
+# Java's classes and packages that are asked for again in every call. The JVM searches all its archives for a short name,
+# and for a package.
 JAVA_CLASSES = (
     "functions", "PythonUtils", "SimplePythonFunction", "PythonSQLUtils", "PythonRDD", "SerDeUtil",
 )  # fmt: skip
+JAVA_PACKAGES = (
+    "java.util",
+    "org.apache.hadoop.fs",
+    "org.apache.spark.sql.streaming",
+    "org.apache.spark.api.python",
+)
 
 
 SESSIONS = 2
@@ -69,6 +77,12 @@ LONGEST = (
 )  # fmt: skip
 """Files that take the longest, the longest first. One of them at the end would leave the other processes without work."""
 NEEDS_SPARK = re.compile(r"\bspark: (SparkSession|Any)\b|^def .*\bspark\b", re.M)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector seven thousand tests and all modules, which it would look through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -104,6 +118,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Grouped(config, log)
 
 
+def _rows_go_straight_to_the_jvm() -> None:
+    """Have PySpark hand over lists of rows as it has pickled them.
+
+    It would have a Python worker unpickle and pickle them once more, in each query over them.
+    """
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import BatchedSerializer, CPickleSerializer
+
+    usual = RDD._to_java_object_rdd
+
+    def straight(rdd: Any) -> Any:
+        how = rdd._jrdd_deserializer
+        if (
+            type(rdd) is RDD
+            and type(how) is BatchedSerializer
+            and type(how.serializer) is CPickleSerializer
+        ):
+            return rdd.ctx._jvm.SerDeUtil.pythonToJava(rdd._jrdd, True)
+        return usual(rdd)
+
+    RDD._to_java_object_rdd = straight  # type: ignore[method-assign]
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small Spark session for the whole run, in UTC."""
@@ -120,6 +157,8 @@ def spark() -> Iterator[SparkSession]:
         # A batch of a few rows is not worth compiling. Children of tests, `sw.session` and `compiled_code` do compile.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # Nor is it worth planning anew on the way. Jobs of Slackwater have it off by themselves, see `test_plan_shape`.
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.ui.explainMode", "simple")  # nobody looks at the plans
         # Else each call on a column asks the JVM five times, to note the line of the caller for Spark's own errors.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
@@ -130,9 +169,16 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    _rows_go_straight_to_the_jvm()
     java = session.sparkContext._jvm
     for name in JAVA_CLASSES:
         setattr(java, name, getattr(java, name))
+    for package in JAVA_PACKAGES:
+        room = java
+        for name in package.split("."):
+            inside = getattr(room, name)
+            setattr(room, name, inside)
+            room = inside
     yield session
     session.stop()
 

@@ -84,6 +84,16 @@ def noop(streams: dict[str, Any], checkpoint: Path) -> Any:
     return q
 
 
+@pytest.fixture
+def as_it_comes(spark: SparkSession) -> Iterator[None]:
+    """The session plans anew on the way, as it does for users."""
+    before = str(spark.conf.get("spark.sql.adaptive.enabled"))
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", before)
+
+
+@pytest.mark.usefixtures("as_it_comes")
 @pytest.mark.spec("QD-A10")
 @pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
 def test_one_job_and_one_exchange_per_level_in_a_session_as_it_comes(

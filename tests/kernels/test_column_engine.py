@@ -11,6 +11,7 @@ import pytest
 
 from slackwater.kernels import column_engine
 from slackwater.kernels.column_engine import connect, single_value, sql_to_arrow
+from slackwater.kernels.prepared import FEW, Prepared
 from slackwater.model.duck_sql import literal, quote
 
 
@@ -88,6 +89,53 @@ def test_a_statement_that_runs_again_sees_the_tables_of_now():
         assert total(1, 3) == [{"m": 3, "n": 2}]
         assert total(5) == [{"m": 5, "n": 1}]
         assert total("a", "b", type=pa.string()) == [{"m": "b", "n": 2}]
+
+
+def test_a_planned_statement_reads_its_own_table_whatever_else_has_its_name():
+    """From its third time on a statement over few rows is not planned again."""
+    con, sql = connect(), "SELECT x, count(*) AS n FROM named WHERE x > 1 GROUP BY x ORDER BY x"
+    shape = (sql, (("named", pa.schema([("x", pa.int64())])),))
+
+    def counted(*values: int) -> list[tuple[object, object]]:
+        table = pa.table({"x": pa.array(values, pa.int64())})
+        return [(r["x"], r["n"]) for r in sql_to_arrow(con, sql, {"named": table}).to_pylist()]
+
+    for number in range(4):
+        assert counted(1, 2, number + 3) == [(2, 1), (number + 3, 1)]
+        assert isinstance(column_engine._local.relations[shape], Prepared) == (number > 0)
+        other = {"named": pa.table({"x": ["a", "b"]})}
+        assert sql_to_arrow(con, "SELECT max(x) AS m FROM named", other)["m"].to_pylist() == ["b"]
+        # After such changes the engine plans anew what was planned before.
+        con.execute("CREATE TABLE another AS SELECT 7 AS x")
+        connect(f"{500 + number}MB")
+        assert counted(*range(FEW + 1))[-1] == (FEW, 1)
+        con.execute("DROP TABLE another")
+    connect("512MB")
+
+
+def test_a_planned_statement_may_fail_and_keeps_no_table():
+    def halves(*values: str) -> list[object]:
+        sql, table = "SELECT CAST(x AS INT) // 2 AS y FROM texts", pa.table({"x": list(values)})
+        return sql_to_arrow(connect(), sql, {"texts": table})["y"].to_pylist()
+
+    for number in range(3):
+        assert halves(str(2 * number)) == [number]
+        with pytest.raises(Exception, match="no number"):
+            halves("no number")
+    before = pa.total_allocated_bytes()
+    assert len(halves(*["2" * 9] * FEW)) == FEW
+    assert pa.total_allocated_bytes() - before < 1 << 14
+
+
+def test_sides_of_a_join_are_chosen_by_the_tables_of_now():
+    """A plan from before would not know which is the smaller one."""
+    con, sql = connect(), "SELECT l.x, r.y FROM l JOIN r ON l.x = r.x"
+    tables = {"l": pa.table({"x": [1, 2]}), "r": pa.table({"x": [2], "y": [3]})}
+    for _ in range(3):
+        assert sql_to_arrow(con, sql, tables).to_pylist() == [{"x": 2, "y": 3}]
+    assert not any(
+        isinstance(k, Prepared) for s, k in column_engine._local.relations.items() if s[0] == sql
+    )
 
 
 def test_over_no_rows_an_answer_has_the_types_of_its_columns():

@@ -6,7 +6,8 @@ import datetime as dt
 import itertools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,27 @@ def seconds(time: dt.datetime) -> float:
     """The inverse of `at`; naive times are UTC."""
     time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (time - START).total_seconds()
+
+
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextmanager
+def small_tables(spark: Any) -> Iterator[None]:
+    """Spark's own answers over a few rows: to share them out, to plan anew on the way and to compile costs more than to compute."""
+    before = {name: spark.conf.get(name) for name in QUICK}
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 class Run:

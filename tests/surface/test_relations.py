@@ -23,7 +23,7 @@ from slackwater.surface.explain import explain_streams
 from slackwater.surface.relation_uses import relation_uses
 from slackwater.testing import local_job
 from slackwater.testing.local import job as job_module
-from tests.surface.helpers import UTC, run
+from tests.surface.helpers import UTC, run, small_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +105,8 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
             parts.append(
                 f"SELECT '{name}' AS q, ts, {shown} AS id FROM s {kind_of} JOIN d ON s.k = d.k {more}"
             )
-    wanted = Counter(tuple(r) for r in spark.sql(" UNION ALL ".join(parts)).collect())
+    with small_tables(spark):
+        wanted = Counter(tuple(r) for r in spark.sql(" UNION ALL ".join(parts)).collect())
     assert wanted == Counter(
         (name, r["ts"], r.asDict().get("id")) for name, rows in seen.items() for r in rows
     )

@@ -10,11 +10,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from slackwater.kernels import listed
+from slackwater.kernels.prepared import Prepared, is_small
 from slackwater.kernels.room import spill_error
 from slackwater.model.duck_sql import literal
 
@@ -63,13 +65,7 @@ def connect(memory: str | None = None) -> duckdb.DuckDBPyConnection:
                 kinds: list[Any] = ["BIGINT"] * (columns + 1)
                 root.create_function(listed.function(columns), inside, kinds, "BOOLEAN", type="arrow")  # type: ignore[call-overload] # fmt: skip
     if getattr(_local, "pid", None) != pid:
-        con = root.cursor()
-        con.execute("SET preserve_insertion_order = false")
-        con.execute("SET enable_progress_bar = false")
-        # A name in a statement is a registered table, never a Python variable that happens to exist.
-        con.execute("SET python_enable_replacements = false")
-        con.execute("SET TimeZone = 'UTC'")
-        _local.con, _local.pid, _local.memory = con, pid, None
+        _local.con, _local.pid, _local.memory = _cursor(root), pid, None
         _local.relations, _local.answers = _Latest(), _Latest()
     own: duckdb.DuckDBPyConnection = _local.con
     memory = memory or _local.memory or "512MB"
@@ -77,6 +73,16 @@ def connect(memory: str | None = None) -> duckdb.DuckDBPyConnection:
         own.execute(f"SET memory_limit = {literal(memory)}")
         _local.memory = memory
     return own
+
+
+def _cursor(root: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    con = root.cursor()
+    con.execute("SET preserve_insertion_order = false")
+    con.execute("SET enable_progress_bar = false")
+    # A name in a statement is a registered table, never a Python variable that happens to exist.
+    con.execute("SET python_enable_replacements = false")
+    con.execute("SET TimeZone = 'UTC'")
+    return con
 
 
 def load() -> None:
@@ -157,14 +163,21 @@ def sql_to_arrow(
 
     Plain: no string views, no dictionaries, HUGEINT as decimal(38,0), times in UTC.
 
-    A batch runs the same statements as the one before it. A relation is lazy, so one that is kept is run without being
-    parsed and bound once more; over tables without rows, the answer is the one of the last time. So a statement that
-    reads ``tables`` reads nothing else, such as files.
+    A batch runs the same statements as the one before it. What is kept of a statement is run without being parsed and
+    bound once more, and over few rows without being planned; over tables without rows, the answer is the one of the last
+    time. So a statement that reads ``tables`` reads nothing else, such as files.
     """
     if con is not getattr(_local, "con", None) or not tables:
         return _answer(con, sql, tables)  # what a file holds is not known from the statement
     shape = (sql, tuple((name, table.schema) for name, table in tables.items()))
     if any(table.num_rows for table in tables.values()):
+        kept = _local.relations.used(shape)
+        if kept is not None and is_small(tables) and _plans_are_kept():
+            if not isinstance(kept, Prepared):
+                kept = Prepared(_cursor(con), sql, tables)
+                _local.relations.keep(shape, kept)
+            with _spilling(con):
+                return plain(kept.run(tables))
         return _answer(con, sql, tables, shape)
     answer: pa.Table | None = _local.answers.used(shape)
     if answer is None:
@@ -192,15 +205,23 @@ def _answer(
     try:
         with _spilling(con):
             relation = None if shape is None else _local.relations.used(shape)
-            if relation is None:
+            if relation is None or isinstance(relation, Prepared):
                 relation = con.sql(sql)
-                if shape is not None:
+                if shape is not None and shape not in _local.relations:
                     _local.relations.keep(shape, relation)
             result: pa.Table = relation.to_arrow_table()
     finally:
         for name in tables:
             con.unregister(name)
     return plain(result)
+
+
+@cache
+def _plans_are_kept() -> bool:
+    """Whether this engine reads a held table anew in each run of a planned statement."""
+    import duckdb
+
+    return int(duckdb.__version__.partition(".")[0]) >= 2
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 
 import slackwater as sw
 from tests.examples import TIMES
-from tests.surface.helpers import canonical, run
+from tests.surface.helpers import canonical, run, small_tables
 from tests.surface.local import is_local, run_locally
 
 pytestmark = pytest.mark.spark
@@ -20,14 +20,8 @@ pytestmark = pytest.mark.spark
 SCHEMA = "k string, v int, d decimal(10,2), b boolean, xs array<int>, ts timestamp"
 LOCAL = "k string, v int, lt timestamp_ntz"
 UTC = dt.timezone.utc
-QUICK = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-COUNT = 55
-"""Texts of a query; there is one for each of two zones."""
+COUNT = 33
+"""Texts of a query; there is one for each of two zones. Three of each kind, among them all expressions and all aggregates."""
 SCALARS = (
     "v + 1", "v % 3", "v DIV 2", "upper(k)", "concat(k, '-', v)", "CASE WHEN v > 3 THEN 'big' ELSE k END", "coalesce(k, 'none')",
     "d * 2", "d + v", "substring(k, 1, 1)", "k LIKE 'a%'", "v BETWEEN 2 AND 5", "k IS DISTINCT FROM 'a'", "size(xs)", "xs[0]",
@@ -51,9 +45,28 @@ CONDITIONS = (
 )
 
 
-def _scalars(dice: random.Random) -> str:
+class Dice(random.Random):
+    """Deals out all of a choice before any of it once more; seeds of two zones deal from the two ends."""
+
+    def __init__(self, seed: int):
+        super().__init__(seed)
+        self.seed_of_both, self.step = (seed // 1000, -1 if seed % 2 else 1)
+        self.decks: dict[str, list[int]] = {}
+
+    def deal(self, cards: tuple[str, ...], count: int, name: str = "") -> list[str]:
+        """``count`` different ones; ``name`` tells cards apart that are made anew each time."""
+        numbers = self.decks.setdefault(name or str(cards), [])
+        if len(numbers) < count:
+            whole = list(range(len(cards)))
+            random.Random(self.seed_of_both).shuffle(whole)
+            numbers += [n for n in whole[:: self.step] if n not in numbers]
+        dealt, numbers[:] = numbers[:count], numbers[count:]
+        return [cards[n] for n in dealt]
+
+
+def _scalars(dice: Dice) -> str:
     """Many expressions in one text: most of them only Spark can compute, and each such output costs Spark a while."""
-    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.sample(SCALARS, 20)))
+    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.deal(SCALARS, 17)))
     where = f" WHERE {dice.choice(CONDITIONS)}" if dice.random() < 0.6 else ""
     if dice.random() < 0.3:
         return f"SELECT c0, c1, t FROM (SELECT {items}, ts AS t FROM one{where}) q WHERE c0 IS NOT NULL OR true"
@@ -62,9 +75,9 @@ def _scalars(dice: random.Random) -> str:
     return f"SELECT {first}, {items}, ts FROM one{alias}{where}"
 
 
-def _plain_rows(dice: random.Random) -> str:
+def _plain_rows(dice: Dice) -> str:
     """Names that hide others, in sub-queries and views."""
-    return dice.choice([
+    (text,) = dice.deal((
         "SELECT k AS v, v AS k, ts FROM one WHERE v > 2",
         "WITH one AS (SELECT k, v + 10 AS v, ts FROM one) SELECT one.k, v FROM one WHERE one.v > 12",
         "WITH a AS (SELECT * FROM one), b AS (SELECT k, v * 2 AS v, ts FROM a) SELECT b.k, V FROM b",
@@ -74,21 +87,22 @@ def _plain_rows(dice: random.Random) -> str:
         "SELECT * EXCEPT (d, xs), v AS w FROM three",
         "SELECT all.k, all.v, distinct.w FROM one AS all JOIN (SELECT ts AS w FROM three) distinct ON all.ts = distinct.w",
         "SELECT st.*, ts FROM (SELECT named_struct('x', v, 'y', k) AS st, ts FROM one) /* ; */ -- ;",
-    ])  # fmt: skip
+    ), 1, "plain_rows")  # fmt: skip
+    return text
 
 
-def _span(dice: random.Random) -> tuple[str, str, str]:
+def _span(dice: Dice) -> tuple[str, str, str]:
     size = dice.randrange(1, 50)
     slide = dice.randrange(1, size + 1)
     return f"'{size} seconds'", f"'{slide} seconds'", f"'{dice.randrange(0, slide)} seconds'"
 
 
-def _windows(dice: random.Random) -> str:
+def _windows(dice: Dice) -> str:
     table, time = ("one", "ts") if dice.random() < 0.7 else ("two", "lt")
-    functions = [
+    functions = tuple(
         a for a in AGGREGATES if table == "one" or not any(c in a for c in ("(d", "b)", "bool"))
-    ]
-    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.sample(functions, 3)))
+    )
+    items = ", ".join(f"{e} AS c{i}" for i, e in enumerate(dice.deal(functions, 3)))
     size, slide, offset = _span(dice)
     window = dice.choice(
         [
@@ -105,7 +119,7 @@ def _windows(dice: random.Random) -> str:
     return f"SELECT {key} AS {alias}, window.start AS s, window.end AS e, {items} FROM {table}{where} GROUP BY {group}, {window}{having}"
 
 
-def _sessions(dice: random.Random) -> str:
+def _sessions(dice: Dice) -> str:
     gap, key = dice.randrange(1, 12), dice.choice(["k", "v % 2"])
     items = ", ".join(
         f"{e} AS c{i}"
@@ -117,9 +131,9 @@ def _sessions(dice: random.Random) -> str:
     )
 
 
-def _hidden(dice: random.Random) -> str:
+def _hidden(dice: Dice) -> str:
     """Aliases of the select list that are columns too, and numbers in GROUP BY."""
-    return dice.choice([
+    (text,) = dice.deal((
         "SELECT v % 2 AS v, sum(v) AS s FROM one GROUP BY v, window(ts, '10 seconds')",
         "SELECT v % 2 AS v, sum(v) AS s FROM one GROUP BY 1, window(ts, '10 seconds')",
         "SELECT k, sum(v) AS v FROM one GROUP BY k, window(ts, '10 seconds') HAVING v > 3",
@@ -127,23 +141,25 @@ def _hidden(dice: random.Random) -> str:
         "SELECT window(ts, '9 seconds', '3 seconds') AS w, count(*) AS n FROM one GROUP BY w",
         "SELECT count(*) AS n, sum(n) AS m FROM (SELECT k, count(*) AS n, window FROM one GROUP BY k, window(ts, '5 seconds')) "
         "GROUP BY window(window, '20 seconds')",
-    ])  # fmt: skip
+    ), 1, "hidden")  # fmt: skip
+    return text
 
 
-def _using(dice: random.Random) -> str:
+def _using(dice: Dice) -> str:
     seconds = dice.randrange(0, 9)
     band = f"b.ts BETWEEN a.ts - INTERVAL {seconds} SECONDS AND a.ts + INTERVAL {seconds} SECONDS"
-    return dice.choice([
+    (text,) = dice.deal((
         f"SELECT k, a.v AS x, b.v AS y, a.ts FROM one a JOIN three b USING (k) WHERE {band}",
         f"SELECT a.k, count(*) AS n FROM one a JOIN one b ON a.k = b.k AND {band} GROUP BY a.k, window(a.ts, '10 seconds')",
         f"SELECT a.k, b.v AS bv, c.v AS cv FROM one a JOIN three b ON a.k = b.k AND {band} JOIN one c ON c.k = b.k AND c.ts = b.ts",
         f"SELECT a.k, x.w FROM one a, (SELECT k, ts AS w, v FROM three WHERE v > 1) x WHERE a.k <=> x.k AND x.w = a.ts + INTERVAL {seconds} SECONDS",
-    ])  # fmt: skip
+    ), 1, "using")  # fmt: skip
+    return text
 
 
-def _joins(dice: random.Random) -> str:
-    how = dice.choice(
-        [
+def _joins(dice: Dice) -> str:
+    (how,) = dice.deal(
+        (
             "JOIN",
             "INNER JOIN",
             "LEFT JOIN",
@@ -151,7 +167,8 @@ def _joins(dice: random.Random) -> str:
             "FULL JOIN",
             "LEFT SEMI JOIN",
             "LEFT ANTI JOIN",
-        ]
+        ),
+        1,
     )
     before, after = dice.randrange(0, 20), dice.randrange(0, 20)
     band = f"b.ts BETWEEN a.ts - INTERVAL {before} SECONDS AND a.ts + INTERVAL '{after}' SECOND"
@@ -166,12 +183,12 @@ def _joins(dice: random.Random) -> str:
     return f"SELECT {columns} FROM one a {how} three b ON a.k = b.k AND {band}{where}"
 
 
-def _unions(dice: random.Random) -> str:
+def _unions(dice: Dice) -> str:
     return f"SELECT k, {dice.choice(['v', 'v + 1'])} AS v, ts FROM one UNION ALL SELECT k, v * 2, ts FROM three WHERE {dice.choice(CONDITIONS)}"
 
 
 def texts(seed: int, count: int) -> dict[str, str]:
-    dice = random.Random(seed)
+    dice = Dice(seed)
     kinds = [
         _scalars,
         _windows,
@@ -260,16 +277,9 @@ def _streamed(made: dict[str, Any], folder: Path) -> dict[str, list[dict[str, An
 
 
 def _tables(spark: Any, frames: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of frames over small tables. Code made for each of them would cost more than it computes."""
-    saved = {name: spark.conf.get(name) for name in QUICK}
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            return dict(zip(frames, pool.map(lambda f: f.toArrow().to_pylist(), frames.values()), strict=True))  # fmt: skip
-    finally:
-        for name, value in saved.items():
-            spark.conf.set(name, value)
+    """The rows of frames over small tables."""
+    with small_tables(spark), ThreadPoolExecutor(4) as pool:
+        return dict(zip(frames, pool.map(lambda f: f.toArrow().to_pylist(), frames.values()), strict=True))  # fmt: skip
 
 
 def _rows(rows: list[dict[str, Any]], columns: list[str]) -> list[Any]:

@@ -31,6 +31,7 @@ from slackwater.model.time import TimeColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["Analyser", "data_type", "fields_of", "struct_of", "type_name"]
 
@@ -38,6 +39,8 @@ __all__ = ["Analyser", "data_type", "fields_of", "struct_of", "type_name"]
 _ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # how an empty frame shows in a plan
 _LEAVES = ("LogicalRDD", "LocalRelation")
+KEPT = 256
+"""Empty frames that a session keeps."""
 _PLAN_NODES = {
     "Generate": "it makes several rows of one (a generator such as explode)",
     "Window": "it needs other rows (a window function)",
@@ -56,7 +59,7 @@ class Analyser:
     def __init__(self, spark: SparkSession):
         self._spark = spark
         self.meaning = current(spark)
-        self._frames: dict[tuple[Field, ...], DataFrame] = {}
+        self._frames = _frames_of(spark)
 
     @property
     def zone(self) -> str:
@@ -231,9 +234,9 @@ class Analyser:
     def _frame(self, fields: Sequence[Field]) -> DataFrame:
         key = tuple(fields)
         if key not in self._frames:
-            if len(self._frames) > 64:
+            if len(self._frames) >= KEPT:
                 self._frames.clear()
-            self._frames[key] = self._spark.createDataFrame([], struct_of(fields))
+            self._frames[key] = _empty(self._spark, struct_of(fields))
         return self._frames[key]
 
     def _inputs(self, fields: Sequence[Field], exprs: Sequence[Column | str]) -> list[Column]:
@@ -356,6 +359,20 @@ class Analyser:
                 yield
         except PySparkException as error:
             raise _translated(error, fields, exprs) from error
+
+
+def _frames_of(spark: SparkSession) -> dict[tuple[Field, ...], DataFrame]:
+    """The empty frames of a session by their columns, kept with it: all its streams analyse over the same ones."""
+    frames: dict[tuple[Field, ...], DataFrame] = spark.__dict__.setdefault("__sw_frames", {})
+    return frames
+
+
+def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A frame without rows. ``createDataFrame`` would write a file and make an RDD, in a dozen calls to the JVM."""
+    from pyspark.sql import DataFrame
+
+    java: Any = spark._jsparkSession
+    return DataFrame(java.createDataFrame([], java.parseDataType(schema.json())), spark)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from slackwater.errors import AnalysisError
@@ -65,25 +66,33 @@ def string(value: str, escaped: bool) -> str:
     return f"CAST(X'{value.encode().hex().upper()}' AS STRING)"
 
 
+@lru_cache(maxsize=1)  # the JVM searches all its archives for each package that it is asked for
+def _classes(jvm: Any, gateway: Any) -> tuple[Any, Any, Any, tuple[Any, ...]]:
+    """What tells whether an object is of a class, what makes an attribute and a sequence, and an attribute's usual rest."""
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    return (
+        gateway.jvm.py4j.reflection.TypeUtil.isInstanceOf,
+        expressions.AttributeReference,
+        to_seq,
+        (
+            jvm.org.apache.spark.sql.types.Metadata.empty(),
+            expressions.ExprId.apply(0),
+            to_seq([]),
+        ),
+    )
+
+
 class Printer:
     """Prints expressions of one JVM. ``meaning`` are the settings under which the texts will be read."""
 
     def __init__(self, jvm: Any, gateway: Any, meaning: Meaning):
         self.meaning = meaning
-        self._jvm = jvm
-        self._is = gateway.jvm.py4j.reflection.TypeUtil.isInstanceOf
         self._depth = 0
         self._scope: tuple[Field, ...] = ()
         self._columns: dict[tuple[tuple[Field, ...], str], Any] = {}
         self._texts: list[str] = []
-        expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        self._attribute_class = expressions.AttributeReference
-        self._toseq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        self._rest = (
-            jvm.org.apache.spark.sql.types.Metadata.empty(),
-            expressions.ExprId.apply(0),
-            self._toseq([]),
-        )
+        self._is, self._attribute_class, self._toseq, self._rest = _classes(jvm, gateway)
 
     def kinds(self, node: Any) -> frozenset[str]:
         """What an expression is, of the few traits that matter here."""
