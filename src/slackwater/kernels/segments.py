@@ -92,9 +92,63 @@ class WantedKeys:
         keep = None
         for name, part, (first, end) in zip(keys, self._parts, self._slices, strict=True):
             values = part.values.slice(first[segment], end[segment] - first[segment])
-            here = pc.is_in(_as_compared(rows[name]), value_set=values, skip_nulls=True)
+            here = _among(rows[name], values)
             keep = here if keep is None else pc.and_(keep, here)
         return rows if keep is None else rows.filter(keep)
+
+
+DENSE = 8
+"""A table of what is asked for may have so many places for each value that is looked up in it."""
+
+
+def _among(values: pa.ChunkedArray, asked: pa.Array) -> pa.Array | pa.ChunkedArray:
+    """Which values are ``asked`` for. These are distinct and in order; null is not among them."""
+    if len(values) and len(asked) and not values.null_count and _is_counted(values.type):
+        here, wanted = _numbers(values.combine_chunks()), _numbers(asked)
+        mask = _in_table(here, wanted)
+        if mask is None:
+            mask = _in_order(here, wanted)
+        if mask is not None:
+            return pa.array(mask)
+    return pc.is_in(_as_compared(values), value_set=asked, skip_nulls=True)
+
+
+def _in_table(here: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Each number is looked up in a table from the least that is wanted to the greatest; None if that were too long."""
+    least = int(wanted[0])
+    width = int(wanted[-1]) - least + 1
+    if width > DENSE * (len(here) + len(wanted)):
+        return None
+    table = np.zeros(width + 1, bool)  # the last place is that of all other numbers
+    table[wanted - least] = True
+    # Without signs, what is below the least is far above the greatest, also where the difference has no room.
+    places = here.view(np.uint64) - np.uint64(least % (1 << 64))
+    found: NDArray[np.bool_] = table[np.minimum(places, np.uint64(width)).astype(np.int64)]
+    return found
+
+
+def _in_order(here: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """What is wanted is searched among numbers in order; None if they are in none, or if it were too often."""
+    if len(wanted) * DENSE > len(here) or not (here[1:] >= here[:-1]).all():
+        return None
+    inside = np.zeros(len(here) + 1, np.int64)
+    np.add.at(inside, np.searchsorted(here, wanted, "left"), 1)
+    np.add.at(inside, np.searchsorted(here, wanted, "right"), -1)
+    found: NDArray[np.bool_] = np.cumsum(inside[:-1]) > 0
+    return found
+
+
+def _is_counted(kind: pa.DataType) -> bool:
+    """Whether values of a type are whole numbers inside."""
+    return bool(
+        pa.types.is_signed_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    )
+
+
+def _numbers(values: pa.Array) -> NDArray[np.int64]:
+    width = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[values.type.bit_width]
+    numbers: NDArray[np.int64] = values.view(width).to_numpy().astype(np.int64, copy=False)
+    return numbers
 
 
 def segments_per_key(ranges: KeyRange, rows: NDArray[np.int64]) -> float:
