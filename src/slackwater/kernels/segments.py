@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +34,14 @@ class Wanted:
 
     def __init__(self, values: pa.Array, rows: NDArray[np.int64]):
         values = _as_compared(values)
-        unique = pc.unique(values)
-        order = pc.sort_indices(unique)
-        self.values: pa.Array = unique.take(order)
-        # Where each value came from, so that its rows are added up.
-        places = pc.index_in(values, value_set=self.values).to_numpy()
+        if _is_counted(values.type):
+            numbers, places = np.unique(_numbers(values), return_inverse=True)
+            self.values: pa.Array = _as_kind(numbers, values.type)
+        else:
+            unique = pc.unique(values)
+            self.values = unique.take(pc.sort_indices(unique))
+            # Where each value came from, so that its rows are added up.
+            places = pc.index_in(values, value_set=self.values).to_numpy()
         counts = np.bincount(places, weights=rows, minlength=len(self.values))
         self._before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
@@ -61,6 +65,9 @@ class Wanted:
 
 def _below(values: pa.Array, points: pa.Array, ties: str) -> NDArray[np.int64]:
     """How many of ``values``, which are distinct, are below each point, or at it if ``ties`` is max; for all types with an order."""
+    if _is_counted(values.type):
+        side: Literal["left", "right"] = "left" if ties == "min" else "right"
+        return np.searchsorted(_numbers(values), _numbers(points), side).astype(np.int64)
     among = pc.rank(pa.concat_arrays([values, points]), sort_keys="ascending", tiebreaker=ties)
     own = pc.rank(points, sort_keys="ascending", tiebreaker=ties)
     below: NDArray[np.int64] = among.to_numpy()[len(values) :].astype(
@@ -146,9 +153,16 @@ def _is_counted(kind: pa.DataType) -> bool:
 
 
 def _numbers(values: pa.Array) -> NDArray[np.int64]:
-    width = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[values.type.bit_width]
-    numbers: NDArray[np.int64] = values.view(width).to_numpy().astype(np.int64, copy=False)
-    return numbers
+    numbers: NDArray[np.int64] = values.view(_whole(values.type)).to_numpy()
+    return numbers.astype(np.int64, copy=False)
+
+
+def _as_kind(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+    return pa.array(numbers, pa.int64()).cast(_whole(kind)).view(kind)
+
+
+def _whole(kind: pa.DataType) -> pa.DataType:
+    return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
 
 
 def segments_per_key(ranges: KeyRange, rows: NDArray[np.int64]) -> float:
