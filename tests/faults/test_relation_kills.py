@@ -158,9 +158,7 @@ def finish(state: Path, groups: int, first: int | None = None, form: Form | None
         run.stop()
 
 
-def killed(
-    state: Path, point: str, hit: int, first: int | None, form: Form | None = None
-) -> bool:
+def killed(state: Path, point: str, hit: int, first: int | None, form: Form | None = None) -> bool:
     child = processes.Process(target=_run, args=(state, point, hit, first, form))
     child.start()
     child.join()
