@@ -244,7 +244,7 @@ def test_what_dead_executors_and_old_queries_left_is_swept(
 def test_workers_that_keep_only_in_room_never_keep_more_than_they_may(tmp_path: Path) -> None:
     data = pa.py_buffer(bytes(100))
     size = store.kept_size(data.size)
-    limit = 5 * size + 30  # the notes of the folder count as well
+    limit = 5 * size
     workers = [opened(tmp_path, limit) for _ in range(3)]
     given = [workers[n % 3].keep_in_room(f"b{n}", data) for n in range(9)]
     assert given == [True] * 5 + [False] * 4

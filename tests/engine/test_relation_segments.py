@@ -109,13 +109,13 @@ def test_an_executor_never_keeps_more_than_it_may_and_the_hot_part_stays(
     query: Large, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most: list[int] = []
-    put = kept.KeptFiles.put
+    put = kept.KeptFiles._put
 
     def watched(self: Any, at: Any, data: Any) -> None:
         put(self, at, data)
         most.append(sum(files_kept(query).values()))
 
-    monkeypatch.setattr(kept.KeptFiles, "put", watched)
+    monkeypatch.setattr(kept.KeptFiles, "_put", watched)
     query.start(epoch=Epoch(10))
     reads = []
     for hot in (100, 700):

@@ -49,6 +49,7 @@ _LOCK = ".lock"
 _TURN = ".turn"
 _USED = ".used"
 _NUMBER = ".number"
+_NOTE_BYTES = 64
 _TEMPORARY = ".new-"
 _FOLDER_RIGHTS = 0o700
 
@@ -105,8 +106,12 @@ class KeptFiles:
         return None
 
     def put(self, at: Located, data: pa.Buffer) -> None:
-        size = at.length + _SEAL.size
-        if data.size != at.length or zlib.crc32(data) != at.crc or size > self._limit:
+        if data.size == at.length and zlib.crc32(data) == at.crc:
+            self._put(at, data)
+
+    def _put(self, at: Located, data: pa.Buffer) -> None:
+        size = kept_size(at.length)
+        if size > self._limit:
             return
         temporary = self._folder / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
         try:
@@ -137,7 +142,7 @@ class KeptFiles:
 
     def keep(self, name: str, data: pa.Buffer) -> None:
         """Keep bytes under a name that never means others."""
-        self.put(Located(name, 0, data.size, zlib.crc32(data)), data)
+        self._put(Located(name, 0, data.size, zlib.crc32(data)), data)
 
     def keep_in_room(
         self, name: str, data: pa.Buffer, may_go: Callable[[str], bool] | None = None
@@ -162,7 +167,7 @@ class KeptFiles:
                 # Said before it is written: what is half written counts.
                 _say(self._folder / _USED, used + size)
                 self._size = used
-                self.put(place, data)
+                self._put(place, data)
                 return True
         except OSError:
             return False
@@ -191,7 +196,7 @@ class KeptFiles:
         path = self._folder / _NUMBER
         try:
             with self._alone():
-                known, _, text = _text(path).rpartition(" ")
+                known, _, text = _text(path).strip().rpartition(" ")
                 number = int(text) if known == turn else 0
                 _say(path, f"{turn} {number + 1}")
                 return number
@@ -206,14 +211,15 @@ class KeptFiles:
 
     def _used(self) -> int:
         """The bytes that are kept, or more: what vanished meanwhile is counted until the next batch."""
-        text = _text(self._folder / _USED)
+        text = _text(self._folder / _USED).strip()
         if text.isdigit():
             return int(text)
         used = 0
         for entry in _entries(self._folder):
             # What a dead worker left half written counts as well.
-            with contextlib.suppress(FileNotFoundError):
-                used += entry.stat().st_size
+            if _place(entry.name) or entry.name.startswith(_TEMPORARY):
+                with contextlib.suppress(FileNotFoundError):
+                    used += entry.stat().st_size
         return used
 
     def drop(self, at: Located) -> None:
@@ -377,8 +383,12 @@ def _text(path: Path) -> str:
 
 
 def _say(path: Path, what: object) -> None:
-    with open(path, "w", opener=_private) as out:
-        out.write(str(what))
+    # In place: some file systems write a file that is cut and written anew to the disk at once.
+    note = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.write(note, f"{what!s:<{_NOTE_BYTES}}".encode())
+    finally:
+        os.close(note)
 
 
 def _is_left(entry: os.DirEntry[str]) -> bool:
