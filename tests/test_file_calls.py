@@ -73,6 +73,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "engine/store/kept.py": (
         "what an executor keeps between batches: nothing depends on it, and Spark removes it with the executor",
         {
+            ".exists()",
             ".is_dir",
             ".stat()",
             "open",
@@ -80,12 +81,14 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             ".read_text",
             ".mkdir",
             ".lstat",
+            "shutil.disk_usage",
             "fcntl.LOCK_EX",
             "fcntl.LOCK_NB",
             "fcntl.LOCK_SH",
             "fcntl.flock",
             "os.O_CREAT",
             "os.O_RDWR",
+            "os.O_WRONLY",
             "os.DirEntry",
             "os.close",
             "os.getuid",
@@ -97,6 +100,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "os.stat",
             "os.unlink",
             "os.walk",
+            "os.write",
             "shutil.rmtree",
         },
     ),
@@ -145,7 +149,9 @@ ARROW = {"OSFile", "create_memory_map", "input_stream", "memory_map", "output_st
 STREAMS = {"new_file", "new_stream", "open_file", "open_stream"}
 READERS = {"csv", "dataset", "feather", "fs", "json", "orc"}
 NUMPY = {"fromfile", "load", "loadtxt", "memmap", "save", "savetxt", "savez", "tofile"}
-IN_MEMORY = {"pa.BufferOutputStream", "pa.BufferReader", "pa.PythonFile", "pa.py_buffer"}
+IN_MEMORY = {
+    "pa.BufferOutputStream", "pa.BufferReader", "pa.MockOutputStream", "pa.PythonFile", "pa.py_buffer",
+}  # fmt: skip
 SQL = re.compile(
     r"\bread_(?:parquet|csv|json|text|blob)\w*\(|\bparquet_scan\(|\bCOPY\s|\bATTACH\s|\b(?:EXPORT|IMPORT) DATABASE\b"
 )

@@ -239,3 +239,43 @@ def test_what_dead_executors_and_old_queries_left_is_swept(
     assert elsewhere.exists()
     assert (homes["own"] / ".lock").exists() and not (homes["own"] / "query").exists()
     assert (homes["young"] / "query" / "join" / "run@0").exists()
+
+
+def test_workers_that_keep_only_in_room_never_keep_more_than_they_may(tmp_path: Path) -> None:
+    data = pa.py_buffer(bytes(100))
+    size = store.kept_size(data.size)
+    limit = 5 * size
+    workers = [opened(tmp_path, limit) for _ in range(3)]
+    given = [workers[n % 3].keep_in_room(f"b{n}", data) for n in range(9)]
+    assert given == [True] * 5 + [False] * 4
+    assert sum(files(tmp_path).values()) == 5 * size
+    assert not workers[0].has_room(data.size)
+    assert workers[1].keep_in_room("b0", data), "it is there"
+    # What is dropped in a batch makes room in the next one.
+    workers[0].begin("2 1", lambda: lambda run, _: run == "b4")
+    assert set(files(tmp_path)) == {"b4@0"}
+    assert [workers[n].keep_in_room(f"c{n}", data) for n in range(3)] == [True] * 3
+    assert opened(tmp_path, limit).find("c2") == data
+
+
+def test_what_is_kept_only_in_room_takes_no_more_than_is_left_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, data = opened(tmp_path), pa.py_buffer(bytes(100))
+    free = 2_000
+
+    def usage(folder: Path) -> tuple[int, int, int]:
+        used = sum(files(tmp_path).values())
+        return type("Usage", (), {"free": free - used})()  # type: ignore[return-value]
+
+    monkeypatch.setattr(store.shutil, "disk_usage", usage)
+    given = [kept.keep_in_room(f"b{n}", data) for n in range(20)]
+    assert given.count(True) in (7, 8) and sum(files(tmp_path).values()) <= free / 2
+
+
+def test_numbers_are_given_once_a_batch(tmp_path: Path) -> None:
+    workers = [opened(tmp_path) for _ in range(2)]
+    assert [workers[n % 2].number("0 1") for n in range(4)] == [0, 1, 2, 3]
+    assert [workers[n % 2].number("1 1") for n in range(2)] == [0, 1]
+    workers[1].begin("1 1", lambda: lambda run, _: True)
+    assert workers[0].number("1 1") == 2, "whoever begins last resets nothing"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -105,13 +109,13 @@ def test_an_executor_never_keeps_more_than_it_may_and_the_hot_part_stays(
     query: Large, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most: list[int] = []
-    put = kept.KeptFiles.put
+    put = kept.KeptFiles._put
 
     def watched(self: Any, at: Any, data: Any) -> None:
         put(self, at, data)
         most.append(sum(files_kept(query).values()))
 
-    monkeypatch.setattr(kept.KeptFiles, "put", watched)
+    monkeypatch.setattr(kept.KeptFiles, "_put", watched)
     query.start(epoch=Epoch(10))
     reads = []
     for hot in (100, 700):
@@ -134,6 +138,71 @@ def test_what_may_not_stay_goes_as_the_next_batch_begins(query: Large) -> None:
     stay = query.run.loop.relations._residents["d"].names
     query.batch(1)
     assert set(files_kept(query)) <= stay | {n for n in files_kept(query) if n.endswith("-0")}
+
+
+def asked_for(query: Large, batch: int, keys: range) -> Reads:
+    """What one task of a batch does for rows with these keys."""
+    loop = query.run.loop
+    assert loop.last is not None
+    told = loop.relations.at(loop.last.relations, loop.last)
+    at = SimpleNamespace(id=batch, epoch=0, root=str(query.run.checkpoint.root), relations=told, settings=Settings())  # fmt: skip
+    (form,) = loop.relations._forms
+    reads = Reads()
+    wanted = pa.table({"k": pa.array(keys, pa.int64())})
+    found = segments.segment_rows(at, form, wanted, np.ones(len(keys), np.int64), reads)  # type: ignore[arg-type]
+    assert sorted(found[0].to_pylist()) == list(keys)
+    return reads
+
+
+@pytest.mark.spec("XJ-F55")
+def test_tasks_of_an_executor_share_what_they_decode(
+    query: Large, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tasks that need all segments begin far from each other, and each maps what the other one has decoded."""
+    query.start(disk=1_000_000)
+    query.batch()
+    step, read = threading.Barrier(2), segments._Reader._read
+
+    def at_once(self: Any, segment: Any) -> pa.Table:
+        rows = read(self, segment)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            step.wait()  # both decode at the same pace
+        return rows
+
+    def task() -> Reads:
+        try:
+            return asked_for(query, 7, range(0, 1000, 10))
+        finally:
+            step.abort()
+
+    monkeypatch.setattr(segments._Reader, "_read", at_once)
+    with ThreadPoolExecutor(2) as tasks:
+        both = [tasks.submit(task) for _ in range(2)]
+        done = [one.result() for one in both]
+    assert sum(r.files for r in done) <= 20 + 2
+    assert all(r.hits + r.misses == 20 and r.files <= 11 for r in done)
+    assert asked_for(query, 7, range(0, 1000, 10)).files == 0
+
+
+@pytest.mark.spec("XJ-F49", "XJ-F55")
+def test_what_fits_on_the_disk_is_decoded_once_by_an_executor(query: Large) -> None:
+    """More than memory, but one segment at a time is mapped."""
+    query.start(disk=30_000)
+    everywhere = list(range(0, 1000, ROWS))
+    assert query.batch(*everywhere) == sorted(map(name, everywhere), key=str)
+    assert (query.record["reads"], query.record["resident"]) == (20, 17)
+    assert 6_000 < query.record["residentBytes"] == sum(files_kept(query).values()) <= 36_000
+    for last in (False, True):
+        assert query.batch(*everywhere) == sorted(map(name, everywhere), key=str)
+        reads, hits = query.record["reads"], query.record["hits"]
+        # Those that may stay take the place of those that were kept because there was room.
+        assert (reads, hits) == (3, 17) if last else reads <= 6
+    query.run.stop()
+    query.start(disk=0)
+    query.batch(*everywhere)
+    assert query.record["residentBytes"] <= 6_000
+    query.batch(1)
+    assert sum(files_kept(query).values()) <= 6_000
 
 
 def test_nothing_depends_on_what_is_kept(query: Large, tmp_path: Path) -> None:

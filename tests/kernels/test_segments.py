@@ -79,6 +79,38 @@ def test_no_segment_and_no_row_that_has_a_key_is_missed(made: Any) -> None:
             assert all(part in [a[j] for a in asked] for j, part in enumerate(one))
 
 
+@pytest.mark.spec("XJ-F46")
+@given(
+    st.sampled_from(["close", "far", "ends"]),
+    st.lists(st.integers(0, 30), min_size=1, max_size=60),
+    st.lists(st.integers(0, 30), min_size=1, max_size=4),
+    st.sampled_from([pa.int64(), pa.int16(), pa.date32(), pa.timestamp("us", tz="UTC")]),
+    st.booleans(),
+    st.booleans(),
+)
+@examples(150)
+def test_the_rows_of_a_segment_that_are_met_are_those_with_a_key(
+    how: str, stored: list[int], asked: list[int], kind: pa.DataType, in_order: bool, holes: bool
+) -> None:
+    """Numbers near each other, far from each other, and at both ends of what their type can hold; in order or not."""
+    bits = kind.bit_width
+    places = {
+        "close": lambda n: n,
+        "far": lambda n: n * (2 ** (bits - 6) // 31) - 7,
+        "ends": lambda n: 2 ** (bits - 1) - 1 - n if n % 2 else n - 2 ** (bits - 1),
+    }[how]
+    whole = pa.int16() if bits == 16 else pa.int32() if bits == 32 else pa.int64()
+    values: list[int | None] = list(map(places, stored))
+    values = sorted(values, key=lambda v: v or 0) if in_order else values
+    values = [*values, None] if holes else values
+    wanted = sorted(set(map(places, asked)))
+    nothing = KeyRange(pa.nulls(1, kind), pa.nulls(1, kind))
+    keys = pa.table({"k": pa.array(wanted, whole).view(kind)})
+    table = pa.table({"k": pa.array(values, whole).view(kind), "n": range(len(values))})
+    met = WantedKeys(keys, np.ones(len(wanted), np.int64), [nothing]).met(0, table, ["k"])
+    assert met["n"].to_pylist() == [i for i, v in enumerate(values) if v in wanted]
+
+
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_zeros_and_nans_are_met_whatever_their_bits(kind: pa.DataType) -> None:
     """As part of a key beside another one, of which footers tell."""

@@ -75,6 +75,50 @@ def test_what_may_stay_fits_and_was_preferred_by_the_rule(
         assert after == read
 
 
+def by_definition(
+    known: dict[str, tuple[float, int]], resident: set[str], read: set[str], memory: int
+) -> set[str]:
+    """Algorithm 9 with free room first, candidates with the greatest frequency for their size first."""
+
+    def share(name: str) -> tuple[float, str]:
+        return known[name][0] / known[name][1], name
+
+    stays = set(resident)
+    for one in sorted(read - stays, key=share, reverse=True):
+        (often, size), free = known[one], memory - sum(known[n][1] for n in stays)
+        victims = [
+            m
+            for m in stays
+            if often / size >= (1 + RELUCTANCE) * (known[m][0] / known[m][1])
+            and free + known[m][1] >= size
+        ]
+        if size <= free:
+            stays.add(one)
+        elif victims:
+            stays.remove(min(victims, key=share))
+            stays.add(one)
+    return stays
+
+
+@pytest.mark.spec("XJ-F50")
+@given(st.data(), st.integers(0, 12), st.integers(10, 60))
+@examples(100)
+def test_victims_are_those_of_the_definition(data: st.DataObject, count: int, memory: int) -> None:
+    one = st.tuples(st.sampled_from([0.0, 1.0, 2.0, 2.5, 5.0, 8.0]), st.integers(1, 20))
+    known = {f"s{i}": data.draw(one) for i in range(count)}
+    resident: set[str] = set()
+    for name in known:
+        if sum(known[n][1] for n in resident) + known[name][1] <= memory and data.draw(
+            st.booleans()
+        ):
+            resident.add(name)
+    read = {n for n in known if data.draw(st.booleans())}
+    sizes, often = {n: s for n, (_, s) in known.items()}, {n: f for n, (f, _) in known.items()}
+    assert set(may_stay(often, sizes, resident, read, memory)) == by_definition(
+        known, resident, read, memory
+    )
+
+
 @pytest.mark.spec("XJ-F51")
 def test_frequencies_fade_at_the_end_of_an_epoch_of_rows() -> None:
     known = Frequencies(Epoch(10))

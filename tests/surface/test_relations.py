@@ -268,6 +268,7 @@ def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
     small = s.join(sw.relation(path, "id", "d", memory=100), on)
     refused("RELATION_TOO_LARGE", lambda: start(small), "memory=", "smaller row groups")
     refused("BAD_OPTION", lambda: start(small, relationForm="parts"), "segments")
+    refused("BAD_OPTION", lambda: start(small, relationDisk="much"), "4g")
     refused("BAD_OPTION", lambda: start(small, relationEpoch="soon"), "100000 rows")
     refused("BAD_OPTION", lambda: start(small, relationVersions="old"), "newest")
     every = readings(spark, True).join(sw.relation(path, "id", "d", refresh="1 minute"), on)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +34,14 @@ class Wanted:
 
     def __init__(self, values: pa.Array, rows: NDArray[np.int64]):
         values = _as_compared(values)
-        unique = pc.unique(values)
-        order = pc.sort_indices(unique)
-        self.values: pa.Array = unique.take(order)
-        # Where each value came from, so that its rows are added up.
-        places = pc.index_in(values, value_set=self.values).to_numpy()
+        if _is_counted(values.type):
+            numbers, places = np.unique(_numbers(values), return_inverse=True)
+            self.values: pa.Array = _as_kind(numbers, values.type)
+        else:
+            unique = pc.unique(values)
+            self.values = unique.take(pc.sort_indices(unique))
+            # Where each value came from, so that its rows are added up.
+            places = pc.index_in(values, value_set=self.values).to_numpy()
         counts = np.bincount(places, weights=rows, minlength=len(self.values))
         self._before = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
@@ -61,6 +65,9 @@ class Wanted:
 
 def _below(values: pa.Array, points: pa.Array, ties: str) -> NDArray[np.int64]:
     """How many of ``values``, which are distinct, are below each point, or at it if ``ties`` is max; for all types with an order."""
+    if _is_counted(values.type):
+        side: Literal["left", "right"] = "left" if ties == "min" else "right"
+        return np.searchsorted(_numbers(values), _numbers(points), side).astype(np.int64)
     among = pc.rank(pa.concat_arrays([values, points]), sort_keys="ascending", tiebreaker=ties)
     own = pc.rank(points, sort_keys="ascending", tiebreaker=ties)
     below: NDArray[np.int64] = among.to_numpy()[len(values) :].astype(
@@ -92,9 +99,70 @@ class WantedKeys:
         keep = None
         for name, part, (first, end) in zip(keys, self._parts, self._slices, strict=True):
             values = part.values.slice(first[segment], end[segment] - first[segment])
-            here = pc.is_in(_as_compared(rows[name]), value_set=values, skip_nulls=True)
+            here = _among(rows[name], values)
             keep = here if keep is None else pc.and_(keep, here)
         return rows if keep is None else rows.filter(keep)
+
+
+DENSE = 8
+"""A table of what is asked for may have so many places for each value that is looked up in it."""
+
+
+def _among(values: pa.ChunkedArray, asked: pa.Array) -> pa.Array | pa.ChunkedArray:
+    """Which values are ``asked`` for. These are distinct and in order; null is not among them."""
+    if len(values) and len(asked) and not values.null_count and _is_counted(values.type):
+        here, wanted = _numbers(values.combine_chunks()), _numbers(asked)
+        mask = _in_table(here, wanted)
+        if mask is None:
+            mask = _in_order(here, wanted)
+        if mask is not None:
+            return pa.array(mask)
+    return pc.is_in(_as_compared(values), value_set=asked, skip_nulls=True)
+
+
+def _in_table(here: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Each number is looked up in a table from the least that is wanted to the greatest; None if that were too long."""
+    least = int(wanted[0])
+    width = int(wanted[-1]) - least + 1
+    if width > DENSE * (len(here) + len(wanted)):
+        return None
+    table = np.zeros(width + 1, bool)  # the last place is that of all other numbers
+    table[wanted - least] = True
+    # Without signs, what is below the least is far above the greatest, also where the difference has no room.
+    places = here.view(np.uint64) - np.uint64(least % (1 << 64))
+    found: NDArray[np.bool_] = table[np.minimum(places, np.uint64(width)).astype(np.int64)]
+    return found
+
+
+def _in_order(here: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """What is wanted is searched among numbers in order; None if they are in none, or if it were too often."""
+    if len(wanted) * DENSE > len(here) or not (here[1:] >= here[:-1]).all():
+        return None
+    inside = np.zeros(len(here) + 1, np.int64)
+    np.add.at(inside, np.searchsorted(here, wanted, "left"), 1)
+    np.add.at(inside, np.searchsorted(here, wanted, "right"), -1)
+    found: NDArray[np.bool_] = np.cumsum(inside[:-1]) > 0
+    return found
+
+
+def _is_counted(kind: pa.DataType) -> bool:
+    """Whether values of a type are whole numbers inside."""
+    return bool(
+        pa.types.is_signed_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    )
+
+
+def _numbers(values: pa.Array) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = values.view(_whole(values.type)).to_numpy()
+    return numbers.astype(np.int64, copy=False)
+
+
+def _as_kind(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+    return pa.array(numbers, pa.int64()).cast(_whole(kind)).view(kind)
+
+
+def _whole(kind: pa.DataType) -> pa.DataType:
+    return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
 
 
 def segments_per_key(ranges: KeyRange, rows: NDArray[np.int64]) -> float:

@@ -6,6 +6,7 @@ earlier epochs count less and less. An epoch is a span of time, or a number of r
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
@@ -85,28 +86,27 @@ def may_stay(
 
     stays = _within(sorted(resident, key=share), sizes, memory)
     free = memory - sum(sizes[n] for n in stays)
-    for one in sorted(candidates - stays, key=share, reverse=True):
+    for one in sorted(set(candidates).difference(stays), key=share, reverse=True):
         if sizes[one] <= free:
-            stays.add(one)
             free -= sizes[one]
+            insort(stays, one, key=share)
             continue
-        victims = [
-            m
-            for m in stays
-            if share(one)[0] >= (1 + RELUCTANCE) * share(m)[0] and free + sizes[m] >= sizes[one]
-        ]
-        if victims:
-            victim = min(victims, key=share)
-            stays.remove(victim)
-            stays.add(one)
-            free += sizes[victim] - sizes[one]
+        for place, victim in enumerate(stays):
+            if share(one)[0] < (1 + RELUCTANCE) * share(victim)[0]:
+                break  # and less than those behind it, which are asked for more
+            if free + sizes[victim] >= sizes[one]:
+                free += sizes[victim] - sizes[one]
+                del stays[place]
+                insort(stays, one, key=share)
+                break
     return frozenset(stays)
 
 
-def _within(coldest_first: list[str], sizes: Mapping[str, int], memory: int) -> set[str]:
+def _within(coldest_first: list[str], sizes: Mapping[str, int], memory: int) -> list[str]:
     """Those that fit: after a restart with less memory the coldest go."""
     total = sum(sizes[n] for n in coldest_first)
-    left = list(coldest_first)
+    gone = 0
     while total > memory:
-        total -= sizes[left.pop(0)]
-    return set(left)
+        total -= sizes[coldest_first[gone]]
+        gone += 1
+    return coldest_first[gone:]

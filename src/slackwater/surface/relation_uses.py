@@ -21,6 +21,10 @@ from slackwater.engine.plan.plan import Plan
 from slackwater.errors import AnalysisError
 from slackwater.model.time import parse_duration
 from slackwater.semantics.segments import Epoch
+from slackwater.surface.sizes import bytes_of
+
+DEFAULT_DISK = "4g"
+"""What decoded segments of a relation may take on the disk of an executor, beyond its memory."""
 
 
 def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationUse]:
@@ -35,6 +39,7 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
             option="relationForm",
         )
     epoch = _epoch(options.get("relationepoch"))
+    disk = _disk(options.get("relationdisk", DEFAULT_DISK))
     uses: dict[str, RelationUse] = {}
     places: dict[str, str] = {}
     for one in forms_of(plan):
@@ -53,7 +58,23 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
     if form == WHOLE:
         return {name: replace(use, memory=None, form=WHOLE) for name, use in uses.items()}
     forced = SEGMENTS if form == SEGMENTS else None
-    return {name: replace(use, form=forced, epoch=epoch) for name, use in uses.items()}
+    return {name: replace(use, form=forced, epoch=epoch, disk=disk) for name, use in uses.items()}
+
+
+def _disk(value: Any) -> int:
+    """The option ``relationDisk``: a size, or 0."""
+    text = str(value).strip()
+    if text in ("0", "off"):
+        return 0
+    try:
+        return bytes_of(int(text) if text.isdigit() else text, "relationDisk")
+    except AnalysisError as error:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationDisk={value!r} is no size",
+            hint='use a size, such as "4g"; or "0", so that executors keep what fits into memory= alone',
+            option="relationDisk",
+        ) from error
 
 
 def _epoch(value: Any) -> Epoch:

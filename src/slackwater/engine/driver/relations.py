@@ -76,7 +76,7 @@ class RelationUse:
     """A relation of a query: its table, when it is looked at, and how much memory it may take; None: as much as it needs.
 
     ``form`` says whether its rows are all in memory or read in segments; None: the first where they fit. ``epoch`` is how long rows count as
-    new that ask for a segment.
+    new that ask for a segment. ``disk`` is what decoded segments may take on the disk of an executor beyond ``memory``.
     """
 
     table: Table
@@ -84,6 +84,7 @@ class RelationUse:
     memory: int | None = None
     form: Form | None = None
     epoch: Epoch = field(default_factory=Epoch)
+    disk: int = 0
 
 
 class Relations:
@@ -193,7 +194,7 @@ class Relations:
         if name not in self._residents:
             use = self._uses[name]
             assert use.memory is not None, "what is read in segments has a limit"
-            self._residents[name] = Residents(use.memory, use.epoch)
+            self._residents[name] = Residents(use.memory + use.disk, use.epoch)
         return self._residents[name]
 
     def wakes(self, taken: Mapping[str, Taken], base: Manifest | None) -> bool:
@@ -358,7 +359,7 @@ class Relations:
     def _memory(self, name: str, one: Taken) -> int:
         version, limit = self._version(name, one.version), self._uses[name].memory
         if one.form == SEGMENTS and limit is not None:
-            return limit
+            return limit + self._uses[name].disk
         size = self._size(name, version) if limit is None else limit
         return size + HEADER_BYTES * len(version.files)
 
@@ -409,6 +410,9 @@ def described_use(use: RelationUse, form: Form | None = None) -> str:
     else:
         fitted = "fitted" if form == WHOLE else "did not fit"
         why = f"the columns in use {fitted} into memory={use.memory} bytes when the query first started"
+    if shown != WHOLE:
+        room = (use.memory or 0) + use.disk
+        why += f"; executors keep up to {room} bytes of it decoded"
     looked = {BATCH: "looked at in each batch", NEVER: "looked at once"}
     when = looked.get(str(use.refresh)) or f"looked at every {in_words(int(use.refresh))}"
     return f"{shown} ({why}), a step on the path of the rows; {when}"

@@ -14,11 +14,11 @@ from slackwater.semantics.segments import Epoch, Frequencies, may_stay
 
 
 class Residents:
-    """The segments of one relation that may stay in ``memory`` bytes of each executor."""
+    """The segments of one relation that may stay in each executor, in ``room`` bytes."""
 
-    def __init__(self, memory: int, epoch: Epoch):
+    def __init__(self, room: int, epoch: Epoch):
         self.names: frozenset[str] = frozenset()
-        self._memory = memory
+        self._room = room
         self._frequencies = Frequencies(epoch)
         self._sizes: dict[str, int] = {}
 
@@ -27,7 +27,7 @@ class Residents:
         self._frequencies.count({n: rows for n, (rows, _) in reads.asked.items()}, reads.rows, now)
         self._sizes.update({n: size for n, (_, size) in reads.asked.items()})
         self.names = may_stay(
-            self._frequencies.values, self._sizes, self.names, reads.asked.keys(), self._memory
+            self._frequencies.values, self._sizes, self.names, reads.asked.keys(), self._room
         )
         known = self.names | self._frequencies.values.keys()
         self._sizes = {n: size for n, size in self._sizes.items() if n in known}

@@ -127,19 +127,50 @@ def segment_rows(
     names = [table_key(i) for i in range(len(form.relation.key))]
     typed = pa.table([keys[i].cast(schema.field(n).type) for i, n in enumerate(names)], names)
     wanted = WantedKeys(typed, rows, index.ranges)
+    turn = f"{batch.id}-{batch.epoch}"
     kept = kept_files(batch.root, f"segments-{form.relation.name}", at.memory)
     if kept is not None:
-        kept.begin(f"{batch.id}-{batch.epoch}", lambda: lambda name, _: name in at.stay)
+        kept.begin(turn, lambda: lambda name, _: name in at.stay)
     parts = [empty_table(form)]
     asking = wanted.asking()
     with _Reader(batch, form, at.version, kept, reads) as reader:
+        cold = []
         for i in np.flatnonzero(asking).tolist():
             segment = index.segments[i]
-            if not segment.is_empty:
-                parts.append(
-                    pa.table(wanted.met(i, reader.decoded(segment, int(asking[i])), names))
-                )
+            if segment.is_empty:
+                continue
+            there = reader.found(segment, int(asking[i]))
+            if there is None:
+                cold.append(i)
+            else:
+                parts.append(wanted.met(i, there, names))
+        # Meanwhile another task may have decoded what it could keep.
+        for i in _in_turn(cold, kept, turn):
+            made = reader.decoded(index.segments[i], int(asking[i]))
+            parts.append(wanted.met(i, made, names))
     return pa.concat_tables(parts)
+
+
+def _in_turn(cold: Sequence[int], kept: KeptFiles | None, turn: str) -> Sequence[int]:
+    """The segments that a task has to decode, from where those that other tasks of the executor began with are far."""
+    if kept is None or len(cold) < 2:
+        return cold
+    start = int(_spread(kept.number(turn)) * len(cold))
+    return [*cold[start:], *cold[:start]]
+
+
+def _spread(number: int) -> float:
+    """Points in [0, 1), each far from those before it: 0, 1/2, 1/4, 3/4, 1/8, ...
+
+    >>> [_spread(n) for n in range(5)]
+    [0.0, 0.5, 0.25, 0.75, 0.125]
+    """
+    point, part = 0.0, 0.5
+    while number:
+        number, bit = divmod(number, 2)
+        point += bit * part
+        part /= 2
+    return point
 
 
 class _Reader:
@@ -153,6 +184,7 @@ class _Reader:
         self._stay = batch.relations[form.name].stay
         self._open = ExitStack()
         self._opened: dict[TableFile, tuple[pq.ParquetFile, list[str]] | None] = {}
+        self._names: dict[TableFile, str] = {}
 
     def __enter__(self) -> _Reader:
         return self
@@ -160,26 +192,38 @@ class _Reader:
     def __exit__(self, *error: object) -> None:
         self._open.close()
 
+    def found(self, segment: Segment, asking: int) -> pa.Table | None:
+        """The rows of a segment, for which ``asking`` rows ask, if an executor has kept them."""
+        name = self._name(segment)
+        data = None if self._kept is None else self._kept.find(name)
+        if data is None:
+            return None
+        self._reads.hits += 1
+        self._ask(name, asking, data.size)
+        return pa.ipc.open_file(data).read_all()
+
     def decoded(self, segment: Segment, asking: int) -> pa.Table:
         """The rows of a segment, for which ``asking`` rows ask."""
-        name = f"{kept_name(segment.file, self._form)}-{segment.first}"
-        data = None if self._kept is None else self._kept.find(name)
-        if data is not None:
-            self._reads.hits += 1
-            self._ask(name, asking, data.size)
-            return pa.ipc.open_file(data).read_all()
+        there = self.found(segment, asking)
+        if there is not None:
+            return there
         self._reads.misses += 1
         rows = self._read(segment)
-        size = rows.get_total_buffer_size()
-        if self._kept is not None:
+        name, size = self._name(segment), _file_size(rows)
+        stays = name in self._stay
+        if self._kept is not None and (stays or self._kept.has_room(size)):
             sink = pa.BufferOutputStream()
             with pa.ipc.new_file(sink, rows.schema) as writer:
                 writer.write_table(rows)
-            data = sink.getvalue()
-            size = data.size
-            self._kept.keep_in_room(name, data)
+            may_go = (lambda other: other not in self._stay) if stays else None
+            self._kept.keep_in_room(name, sink.getvalue(), may_go)
         self._ask(name, asking, size)
         return rows
+
+    def _name(self, segment: Segment) -> str:
+        if segment.file not in self._names:
+            self._names[segment.file] = kept_name(segment.file, self._form)
+        return f"{self._names[segment.file]}-{segment.first}"
 
     def _ask(self, name: str, asking: int, size: int) -> None:
         rows, _ = self._reads.asked.get(name, (0, 0))
@@ -228,6 +272,14 @@ class _Reader:
         if opened is not None:
             return int(opened[0].metadata.num_rows)
         return int(read_metadata(file.path).num_rows)
+
+
+def _file_size(rows: pa.Table) -> int:
+    """The bytes of rows as a file; nothing is copied."""
+    sink = pa.MockOutputStream()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return int(sink.size())
 
 
 def null_free(keys: pa.Table) -> pa.Table:

@@ -47,6 +47,9 @@ HALF_WRITTEN_SECONDS = 600
 
 _LOCK = ".lock"
 _TURN = ".turn"
+_USED = ".used"
+_NUMBER = ".number"
+_NOTE_BYTES = 64
 _TEMPORARY = ".new-"
 _FOLDER_RIGHTS = 0o700
 
@@ -103,8 +106,12 @@ class KeptFiles:
         return None
 
     def put(self, at: Located, data: pa.Buffer) -> None:
-        size = at.length + _SEAL.size
-        if data.size != at.length or zlib.crc32(data) != at.crc or size > self._limit:
+        if data.size == at.length and zlib.crc32(data) == at.crc:
+            self._put(at, data)
+
+    def _put(self, at: Located, data: pa.Buffer) -> None:
+        size = kept_size(at.length)
+        if size > self._limit:
             return
         temporary = self._folder / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
         try:
@@ -119,41 +126,101 @@ class KeptFiles:
 
     def find(self, name: str) -> pa.Buffer | None:
         """What `keep` put under a name; None if it is not kept. Whoever names it says by the name what it must be."""
+        path = self._folder / f"{name}@0"
         try:
-            with pa.memory_map(str(self._folder / f"{name}@0")) as file:
+            with pa.memory_map(str(path)) as file:
                 whole = file.read_buffer()
         except (OSError, pa.ArrowInvalid):
             return None
-        length = whole.size - _SEAL.size
-        if length < 0:
-            return None
-        crc = _Seal(*_SEAL.unpack(whole.slice(length))).crc
-        return self.get(Located(name, 0, length, crc))
+        if whole.size >= _SEAL.size:
+            data = whole.slice(0, whole.size - _SEAL.size)
+            seal = _Seal(*_SEAL.unpack(whole.slice(data.size)))
+            if seal == _Seal.of(data, seal.crc):
+                return data
+        _remove(path)
+        return None
 
     def keep(self, name: str, data: pa.Buffer) -> None:
         """Keep bytes under a name that never means others."""
-        self.put(Located(name, 0, data.size, zlib.crc32(data)), data)
+        self._put(Located(name, 0, data.size, zlib.crc32(data)), data)
 
-    def keep_in_room(self, name: str, data: pa.Buffer) -> bool:
-        """Keep bytes under a name, unless there is no room: then nothing goes for them. Whether they are kept.
+    def keep_in_room(
+        self, name: str, data: pa.Buffer, may_go: Callable[[str], bool] | None = None
+    ) -> bool:
+        """Keep bytes under a name, unless there is no room: then nothing goes for them but what ``may_go``. Whether they are kept.
 
-        Workers that keep at the same time take turns, so that never more is kept than the limit.
+        Workers that keep at the same time take turns, so that never more is kept than the limit. There is no room either where
+        more would be kept than is left free of the disk.
         """
+        place = Located(name, 0, data.size, zlib.crc32(data))
+        size = kept_size(data.size)
         try:
-            with open(self._folder / _LOCK, "a", opener=_private) as turn:
-                fcntl.flock(turn, fcntl.LOCK_EX)
-                used = 0
-                for entry in _entries(self._folder):
-                    # What is half written counts as well: its writer may be done with it soon.
-                    with contextlib.suppress(FileNotFoundError):
-                        used += entry.stat().st_size
-                if used + kept_size(data.size) > self._limit:
+            with self._alone():
+                if self._path(place).exists():
+                    return True
+                used = self._used()
+                most = min(self._limit, shutil.disk_usage(self._folder).free - size) - size
+                if used > most and may_go is not None:
+                    used -= self._let_go(used - most, may_go)
+                if used > most:
                     return False
+                # Said before it is written: what is half written counts.
+                _say(self._folder / _USED, used + size)
                 self._size = used
-                self.keep(name, data)
+                self._put(place, data)
                 return True
         except OSError:
             return False
+
+    def _let_go(self, size: int, may_go: Callable[[str], bool]) -> int:
+        """Remove blocks that may go, so many bytes of them if there are; how many that were."""
+        gone = 0
+        for entry in _entries(self._folder):
+            place = _place(entry.name)
+            if gone < size and place is not None and may_go(place[0]):
+                with contextlib.suppress(OSError):
+                    length = entry.stat().st_size
+                    os.unlink(entry.path)
+                    gone += length
+        return gone
+
+    def has_room(self, length: int) -> bool:
+        """Whether a block of so many bytes might be kept now."""
+        try:
+            return self._used() + kept_size(length) <= self._limit
+        except OSError:
+            return False
+
+    def number(self, turn: str) -> int:
+        """How many of the batch asked for a number before; 0 if that is not known."""
+        path = self._folder / _NUMBER
+        try:
+            with self._alone():
+                known, _, text = _text(path).strip().rpartition(" ")
+                number = int(text) if known == turn else 0
+                _say(path, f"{turn} {number + 1}")
+                return number
+        except (OSError, ValueError):
+            return 0
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with open(self._folder / _LOCK, "a", opener=_private) as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            yield
+
+    def _used(self) -> int:
+        """The bytes that are kept, or more: what vanished meanwhile is counted until the next batch."""
+        text = _text(self._folder / _USED).strip()
+        if text.isdigit():
+            return int(text)
+        used = 0
+        for entry in _entries(self._folder):
+            # What a dead worker left half written counts as well.
+            if _place(entry.name) or entry.name.startswith(_TEMPORARY):
+                with contextlib.suppress(FileNotFoundError):
+                    used += entry.stat().st_size
+        return used
 
     def drop(self, at: Located) -> None:
         _remove(self._path(at))
@@ -178,6 +245,9 @@ class KeptFiles:
                 useless = _is_left(entry) if place is None else not test(*place)
                 if useless:
                     _remove(Path(entry.path))
+            with self._alone():
+                _remove(self._folder / _USED)
+                _say(self._folder / _USED, self._used())
 
     def _path(self, at: Located) -> Path:
         return self._folder / f"{at.run}@{at.offset}"
@@ -310,6 +380,15 @@ def _text(path: Path) -> str:
         return path.read_text()
     except FileNotFoundError:
         return ""
+
+
+def _say(path: Path, what: object) -> None:
+    # In place: some file systems write a file that is cut and written anew to the disk at once.
+    note = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.write(note, f"{what!s:<{_NOTE_BYTES}}".encode())
+    finally:
+        os.close(note)
 
 
 def _is_left(entry: os.DirEntry[str]) -> bool:
