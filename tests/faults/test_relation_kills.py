@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
+from slackwater.engine.driver.copies import CopyUse
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relation_forms import SEGMENTS, WHOLE, Form
 from slackwater.engine.driver.relations import RelationUse
@@ -114,8 +115,14 @@ def show(state: Path, number: int) -> None:
     os.replace(link, state / "table")
 
 
-def finish(state: Path, groups: int, first: int | None = None, form: Form | None = None) -> None:
-    """Run to the end from where the checkpoint is; the first batch of a restart finds table ``first``.
+def finish(
+    state: Path,
+    groups: int,
+    first: int | None = None,
+    form: Form | None = None,
+    copied: bool = False,
+) -> None:
+    """Run to the end from where the checkpoint is; the first batch of a restart finds table ``first``. ``copied``: it is copied.
 
     In segments, what an executor keeps outlives the process: rows that were kept are met again by others.
     """
@@ -132,6 +139,10 @@ def finish(state: Path, groups: int, first: int | None = None, form: Form | None
     if form == SEGMENTS:
         use = RelationUse(table, memory=MEMORY, form=form, disk=DISK)
     plan = passed(build(outputs, ansi=True, zone="UTC", window_plan="auto"), Written())
+    if copied:
+        use = RelationUse(
+            table, memory=4_000, copy=CopyUse(table, str(state / "copies"), 40, waits=True)
+        )
     run = LocalRun(
         state, plan, [LocalInput(sources[0].schema, True)], settings=Settings(compact_runs=2),
         sink=sink, relations={"d": use},
@@ -158,17 +169,26 @@ def finish(state: Path, groups: int, first: int | None = None, form: Form | None
         run.stop()
 
 
-def killed(state: Path, point: str, hit: int, first: int | None, form: Form | None = None) -> bool:
-    child = processes.Process(target=_run, args=(state, point, hit, first, form))
+def killed(
+    state: Path,
+    point: str,
+    hit: int,
+    first: int | None,
+    form: Form | None = None,
+    copied: bool = False,
+) -> bool:
+    child = processes.Process(target=_run, args=(state, point, hit, first, form, copied))
     child.start()
     child.join()
     assert child.exitcode in (0, -signal.SIGKILL)
     return child.exitcode != 0
 
 
-def _run(state: Path, point: str, hit: int, first: int | None, form: Form | None) -> None:
+def _run(
+    state: Path, point: str, hit: int, first: int | None, form: Form | None, copied: bool
+) -> None:
     os.environ[failpoints.ENV] = f"{point}=kill@{hit}"
-    finish(state, 2, first, form)
+    finish(state, 2, first, form, copied)
 
 
 def taken(state: Path) -> dict[int, str]:
@@ -226,6 +246,26 @@ def test_a_table_that_is_replaced_between_kill_and_restart_changes_no_batch_that
     if at < BATCHES and at not in before:
         versions[at] = 50  # its intent was not written, so it saw the new table
     compare(state, versions)
+
+
+@pytest.mark.spec("XJ-F57")
+@pytest.mark.parametrize(
+    "point", [*failpoints.COPY_POINTS, "intent.after", "job.after", "publish.begun"]
+)
+def test_a_copy_that_is_killed_in_the_making_is_taken_by_nobody(point: str, state: Path) -> None:
+    """The table is another one when the query starts again; what the batch had begun with is a copy of the one before."""
+    assert killed(state, point, 1 if point == "copy.swept" else 4, None, copied=True)
+    before = taken(state)
+    last = manifests.last(Checkpoint(str(state / "checkpoint")))
+    at = 0 if last is None else last.batch + 1
+    finish(state, 3, 50, copied=True)
+    assert taken(state).items() >= {n: v for n, v in before.items() if n in taken(state)}.items()
+    versions = list(range(BATCHES))
+    if at < BATCHES and at not in before:
+        versions[at] = 50
+    compare(state, versions)
+    names = [p.name for p in (state / "copies").iterdir() if p.is_dir()]
+    assert len(names) <= 6 and all(n.startswith("copy-") for n in names)
 
 
 @pytest.mark.faults

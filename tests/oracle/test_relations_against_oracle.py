@@ -157,3 +157,37 @@ def test_a_table_in_segments_gives_what_the_definition_says(
         seen = executor(made)
     assert [s.message for s in seen if s.error] == []
     assert list(map(shown, seen)) == list(map(shown, wanted))
+
+
+@pytest.mark.spec("XJ-F46", "XJ-F57")
+@given(
+    queries(),
+    scripts(),
+    st.booleans(),
+    st.sampled_from([(2, 3, 1), (1, 2)]),
+    st.one_of(st.none(), st.sampled_from((*POINTS, *failpoints.COPY_POINTS))),
+    st.sampled_from([None, 3_000, 1_000_000]),
+    st.sampled_from([1, 30, 100, 10_000]),
+)
+@examples(25)
+def test_a_table_that_is_copied_gives_what_the_definition_says(
+    query: dict[str, Any],
+    script: list[dict[str, Any]],
+    splits: bool,
+    groups: tuple[int, ...],
+    crash: str | None,
+    memory: int | None,
+    theta: int,
+) -> None:
+    """Whole or in segments, wherever it is cut, and wherever a driver dies."""
+    made = transcript(query, script)
+    wanted = oracle(made)
+    executor = local_executor(
+        splits=splits, groups=groups, crash=crash, crash_from=0, reached=set(),
+        relation_memory=memory, relation_theta=theta,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patched, scratch_folder() as folder:
+        patched.setenv(kept.LOCAL_DIRS, str(folder / "executor"))  # as workers of Spark have it
+        seen = executor(made)
+    assert [s.message for s in seen if s.error] == []
+    assert list(map(shown, seen)) == list(map(shown, wanted))

@@ -36,6 +36,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "string": ("", "a", "A", "ä", "a "), "double": (0.0, -0.0, float("nan"), 1.5, float("inf")),
     "decimal(12,2)": (Decimal("0.00"), Decimal("1.10"), Decimal("-7.25")), "date": (DAY, DAY.replace(day=2)),
     "timestamp": (dt.datetime(2026, 1, 1, 2, tzinfo=UTC), dt.datetime(2026, 1, 1, 3, tzinfo=UTC)), "binary": (b"", b"a", b"\x00"),
+    "float": (0.0, -0.0, float("nan"), -1.5, float("-inf")), "timestamp_ntz": (dt.datetime(2026, 1, 1, 2), dt.datetime(1900, 1, 1)),
 }  # fmt: skip
 WIDER = {"bigint": "int", "decimal(12,2)": "decimal(6,1)", "double": "float"}
 """The stream's type where it is another one than the relation's, which is the one that both are compared as."""
@@ -56,13 +57,14 @@ def rows_of(kind: str, draw: random.Random, count: int, theirs: bool) -> list[tu
     [
         *((kind, "whole") for kind in VALUES),
         *((k, "segments") for k in ("bigint", "string", "decimal(12,2)", "timestamp", "double")),
+        *((kind, "copy") for kind in VALUES),
     ],
 )
 def test_all_kinds_give_the_rows_of_sparks_batch_joins(
     kind: str, form: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys of a type, nulls among them, several times or never; one condition over both sides, one over the relation's rows."""
-    options = {"relationform": form}
+    options = {"relationform": "segments" if form == "copy" else form, "relationsegment": 24}
     monkeypatch.setattr(job_module, "relation_uses", lambda plan, _: relation_uses(plan, options))
     draw = random.Random(kind)
     own = WIDER.get(kind, kind)
@@ -79,7 +81,8 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
 
     def job(df: Any) -> dict[str, Any]:
         s = sw.stream(df, time="ts", name="s", progress=sw.Ordered())
-        d = sw.relation(str(tmp_path / "d"), key="k", name="d", spark=spark)
+        given = table if form == "copy" else str(tmp_path / "d")
+        d = sw.relation(given, key="k", name="d", spark=spark)
         made = {}
         for how in KINDS:
             made[how] = s.join(d, "k", how=how)

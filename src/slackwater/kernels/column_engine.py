@@ -19,6 +19,7 @@ from slackwater.kernels import listed
 from slackwater.kernels.prepared import Prepared, is_small
 from slackwater.kernels.room import spill_error
 from slackwater.model.duck_sql import literal
+from slackwater.model.names import ours
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,6 +30,15 @@ _lock = threading.Lock()
 _roots: dict[int, duckdb.DuckDBPyConnection] = {}
 _local = threading.local()
 _spill: str | None = None
+
+SORTED = ours("_sorted")
+"""What the rows to be sorted are called in a statement."""
+
+LEAST_TO_SORT = 64 << 20
+"""With less the column engine gives up a sort that spills."""
+
+PIECE_ROWS = 16_384
+"""Rows of an answer that is given piece by piece."""
 
 KEPT = 256
 """Statements and answers that a connection remembers, the latest."""
@@ -77,12 +87,47 @@ def connect(memory: str | None = None) -> duckdb.DuckDBPyConnection:
 
 def _cursor(root: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     con = root.cursor()
+    _set_up(con)
+    return con
+
+
+def _set_up(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("SET preserve_insertion_order = false")
     con.execute("SET enable_progress_bar = false")
     # A name in a statement is a registered table, never a Python variable that happens to exist.
     con.execute("SET python_enable_replacements = false")
     con.execute("SET TimeZone = 'UTC'")
-    return con
+
+
+@contextmanager
+def sorted_rows(
+    rows: pa.RecordBatchReader, select: str, memory: int, folder: str
+) -> Iterator[Iterator[pa.Table]]:
+    """The answer of a statement over ``rows``, piece by piece, by an engine of its own that spills into ``folder``.
+
+    ``select`` calls the rows by `SORTED`. Less memory than `LEAST_TO_SORT` does not do.
+    """
+    import duckdb
+
+    memory = max(memory, LEAST_TO_SORT)
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1, "memory_limit": f"{memory // 1000}KB", "temp_directory": folder,
+        "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+    }  # fmt: skip
+    with duckdb.connect(":memory:", config=config) as con:
+        _set_up(con)
+        con.register(SORTED, rows)
+        with _spilling(con):
+            yield pieces(con, select)
+
+
+def pieces(con: duckdb.DuckDBPyConnection, select: str) -> Iterator[pa.Table]:
+    """The answer of a statement, some rows at a time: it is never in memory as a whole."""
+    # A relation gives rows as they come; a statement's result would be put together first.
+    relation = con.sql(select)
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    for batch in read(PIECE_ROWS):
+        yield plain(pa.Table.from_batches([batch]))
 
 
 def load() -> None:

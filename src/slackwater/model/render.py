@@ -148,7 +148,9 @@ def _lookup(node: Lookup, policies: bool) -> str:
 
 def _relation(relation: Relation) -> str:
     columns = ", ".join(f"{f.name} {f.type}" for f in relation.fields)
-    text = f"relation {relation.name}({columns}) of '{relation.path}'"
+    text = f"relation {relation.name}({columns})"
+    if relation.path:  # that of a directory; where else rows come from is no part of the query
+        text += f" of '{relation.path}'"
     for change in relation.changes:
         made = f" where {change.sql}" if isinstance(change, Expr) else f" select {_plainly(change)}"
         text += made

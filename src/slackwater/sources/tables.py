@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +14,17 @@ import pyarrow.parquet as pq
 from slackwater.engine.parquet.columns import FileColumns
 from slackwater.engine.parquet.folders import data_files
 from slackwater.engine.parquet.types import matches
-from slackwater.engine.store.versions import Seen, TableFile
+from slackwater.engine.paths.relation_files import file_pieces
+from slackwater.engine.store.versions import Seen, TableFile, version_id
 from slackwater.errors import AnalysisError, ExecutionError, SlackwaterError
-from slackwater.kernels.types import arrow_type
+from slackwater.kernels.types import arrow_schema, arrow_type
 from slackwater.model.schema import Field
+from slackwater.sources.feeding import fed
 
 _ROWS = 8_192
+
+COPYING = "128MB"
+"""What reading a file may take while it is copied."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,17 @@ class ParquetTable:
             raise self._unusable(path, f"it cannot be listed: {error.strerror}") from error
 
     def described(
-        self, files: Sequence[Seen], fields: Sequence[Field], known: Mapping[Seen, TableFile]
+        self,
+        files: Sequence[Seen],
+        fields: Sequence[Field],
+        known: Mapping[Seen, TableFile],
+        *,
+        sizes: bool = True,
     ) -> list[TableFile]:
-        """The files as a version lists them; one that cannot be used is an error that names it."""
+        """The files as a version lists them; one that cannot be used is an error that names it.
+
+        ``sizes``: with what the columns take in memory.
+        """
         root = os.path.realpath(self.path)
         try:
             folders = data_files(root, [path for path, _, _ in files], self.fields, self.zone)
@@ -78,19 +93,52 @@ class ParquetTable:
             file = known.get(seen) or TableFile(*seen)
             if file.folders != folders[seen[0]] or not names <= set(file.decoded):
                 file = replace(file, folders=folders[seen[0]])
-                file = replace(file, decoded={**file.decoded, **self._decoded(file, fields)})
+                decoded = self._decoded(file, fields, sizes)
+                file = replace(file, decoded={**file.decoded, **decoded})
             if file.trouble is not None:
                 raise self._gone(file.path)
             listed.append(file)
         return listed
 
-    def _decoded(self, file: TableFile, fields: Sequence[Field]) -> dict[str, int]:
+    # ---- as what is copied ----
+    def identity(self) -> str | None:
+        """What tells the files that are there now from others."""
+        return version_id(self.look())
+
+    @contextmanager
+    def rows(
+        self, fields: Sequence[Field], scratch: PurePath, memory: int
+    ) -> Iterator[pa.RecordBatchReader]:
+        """The rows of the files that are there now; none of them may change meanwhile."""
+        seen = self.look()
+        if not seen:
+            raise AnalysisError(
+                "EMPTY_RELATION",
+                f"relation '{self.name}' has no files",
+                hint="write its files before those of the last version go; or switch a symbolic link",
+                relation=self.name,
+            )
+        files = self.described(seen, fields, {}, sizes=False)
+        with fed(arrow_schema(fields), self._pieces(files, fields)) as reader:
+            yield reader
+
+    def _pieces(self, files: Sequence[TableFile], fields: Sequence[Field]) -> Iterator[pa.Table]:
+        for file in files:
+            try:
+                yield from file_pieces(fields, file, COPYING)
+            except ExecutionError as error:
+                if file.trouble is None:
+                    raise self._unusable(file.path, error.message) from error
+            if file.trouble is not None:
+                raise self._gone(file.path)
+
+    def _decoded(self, file: TableFile, fields: Sequence[Field], sizes: bool) -> dict[str, int]:
         """What each column takes in memory. Of values that differ in length, that is known when they have been read."""
         try:
             columns = FileColumns(file.path, file.folders)
             for field in fields:
                 self._check(columns, file, field)
-            return _sizes(file, columns, fields)
+            return _sizes(file, columns, fields) if sizes else {}
         except (pa.ArrowException, OSError) as error:
             raise self._unusable(file.path, f"it cannot be read: {error}") from error
         except SlackwaterError as error:

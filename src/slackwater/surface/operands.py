@@ -32,7 +32,7 @@ def check_streams(items: Sequence[Any], what: str) -> None:
         elif what in ("join", "joinAll"):
             shown = "a static DataFrame, which has no time"
             hint = (
-                'write it as Parquet and join the directory as a relation: s.join(sw.relation(dir, key="k"), on="k"); or '
+                'wrap it in sw.relation, which copies it once: s.join(sw.relation(static, key="k", name="devices"), on="k"); or '
                 "join it before the stream is made, with Spark's join of a streaming and a static DataFrame: "
                 'sw.stream(df.join(static, "k"), time="ts"); or join results as they leave: '
                 '.writeStream.foreachBatch(lambda frame, batch: frame.join(static, "k")...)'

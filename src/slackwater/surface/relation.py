@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.engine.analysis.analyse import Analyser, fields_of
+from slackwater.engine.analysis.analyse import Analyser
 from slackwater.engine.analysis.connect import check_classic
+from slackwater.engine.driver.copies import CopyUse
 from slackwater.engine.driver.relations import BATCH, NEVER, Refresh, RelationUse
 from slackwater.engine.plan.reserved import check_names
-from slackwater.engine.store.exact_paths import spark_path
 from slackwater.errors import AnalysisError, SetupError
 from slackwater.model.node import Filter, Node, Project, Source
 from slackwater.model.relation import Change
@@ -21,7 +18,7 @@ from slackwater.model.relation import Relation as Table
 from slackwater.model.schema import Expr, Field
 from slackwater.model.time import parse_duration
 from slackwater.sources.split_rules import rows_because
-from slackwater.sources.tables import ParquetTable
+from slackwater.surface.relation_source import checked_store, read_source
 from slackwater.surface.sizes import bytes_of
 from slackwater.surface.stream import Stream
 
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DEFAULT_MEMORY = "256m"
-_AS_PARQUET = 'write it as Parquet, df.write.parquet("tables/devices"), and give the directory'
-_SPARKS_WORDS = re.compile(r"\[[A-Z_.]+\].*")
 _NESTED = ("array<", "struct<", "map<", "variant")
 
 
@@ -40,30 +35,36 @@ def relation(
     key: str | Sequence[str] | None = None,
     name: str | None = None,
     *,
-    refresh: Any = "batch",
+    refresh: Any = None,
     memory: str | int = DEFAULT_MEMORY,
+    store: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
 ) -> Relation:
-    """A table for ``stream.join``: a directory of Parquet files.
+    """A table for ``stream.join``: a directory of Parquet files, a batch DataFrame, or a function that returns one.
 
     A batch takes one version of it, the files that are there when the batch begins, and a batch that is repeated takes the
-    same ones. So changes are seen from one batch to the next.
+    same ones. So changes are seen from one batch to the next. What has no versions, a DataFrame or a function, is copied, and
+    the copy is the version.
 
     Parameters
     ----------
     source
-        The directory, or a symbolic link to it. Folders ``name=value`` give columns, as in Spark.
+        The directory, or a symbolic link to it; folders ``name=value`` give columns, as in Spark. Or a batch DataFrame. Or a function without
+        arguments that returns a batch DataFrame, or a table or reader of Arrow's: it is called here for the columns, and for each copy.
     key
         The column that rows of a stream are compared with, or several. A key may occur several times.
     name
         What it is called in records and plans, and in front of columns that the stream has too; by default the last
-        part of the path.
+        part of the path. A DataFrame or a function must be given one.
     refresh
-        When it is looked at for changes: ``"batch"``, as each batch begins; a duration of the query's clock, such as
-        ``"10 minutes"``; or ``"never"``. ``query.refresh(name)`` asks for a look in any case.
+        When it is looked at for changes: ``"batch"``, as each batch begins, which is the default for directories; a duration of the
+        query's clock, such as ``"10 minutes"``; or ``"never"``, the default for all else. ``query.refresh(name)`` asks for a look in any case.
     memory
         How much of it may be in memory in each executor: the columns that the query uses. If they take more when the query first
         starts, the table is read in segments, the row groups of its files, where rows need them; then it should be sorted by its key.
+    store
+        A directory that this relation has for itself: at each look at something new a copy is made there, sorted by the key, beside the
+        running batches. By default what must be copied is copied below the checkpoint.
     spark
         The session; by default the active one.
 
@@ -72,22 +73,11 @@ def relation(
     >>> devices = relation("tables/devices", key="id")                              # doctest: +SKIP
     >>> full = readings.join(devices.where("active"), on=[("device", "id")])        # doctest: +SKIP
     """
-    path = _path(source)
     session = spark if spark is not None else _active()
     check_classic(session, "sw.relation")
-    label = name if name is not None else Path(path).name
-    _check_name(label)
-    if not any(_data_files(path)):
-        raise AnalysisError(
-            "EMPTY_RELATION",
-            f"relation '{label}': '{path}' has no file to take columns from",
-            hint="write the table before the query starts",
-            path=path,
-        )
-    schema = _schema(session, path, label)
-    # A file may lack any column, so nothing is ever known not to be null.
-    fields = tuple(replace(f, nullable=True) for f in fields_of(schema))
-    why = rows_because(fields, {}, session.conf.get)
+    given = read_source(source, name, session)
+    label = given.name
+    why = rows_because(given.fields, {}, session.conf.get)
     if why:
         raise AnalysisError(
             "UNSUPPORTED_TYPE",
@@ -95,12 +85,23 @@ def relation(
             hint="write the table without the column; or join it before the stream is made, with Spark's own join",
             relation=label,
         )
-    check_names((f.name for f in fields), way="rename it in the table")
+    check_names((f.name for f in given.fields), way="rename it in the table")
     analyser = Analyser(session)
-    table = ParquetTable(label, path, fields, analyser.zone)
-    use = RelationUse(table, _refresh(refresh), bytes_of(memory, "relation"))
-    rows = Stream(Source(fields, (), name=label), {}, analyser, session)
-    return Relation(rows, path, _key(key, rows, label), label, use)
+    table, copied = given.sources(analyser.zone)
+    copy = None
+    if table is None or store is not None:
+        copy = CopyUse(copied, None if store is None else checked_store(store, given.path, label))
+    looked = _refresh(refresh if refresh is not None else BATCH if table else NEVER)
+    if table is None and looked == BATCH:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relation '{label}' has no versions, so that nothing tells in each batch whether it has changed",
+            hint='use refresh="10 minutes", or "never" and query.refresh(...)',
+            value=refresh,
+        )
+    use = RelationUse(table, looked, bytes_of(memory, "relation"), copy=copy)
+    rows = Stream(Source(given.fields, (), name=label), {}, analyser, session)
+    return Relation(rows, given.path, _key(key, rows, label), label, use)
 
 
 class Relation:
@@ -260,73 +261,6 @@ def _expressions(change: Change) -> list[Expr]:
 # --- what users give -------------------------------------------------------------------------------
 
 
-def _path(source: Any) -> str:
-    if isinstance(source, Stream) or getattr(source, "isStreaming", None) is True:
-        raise AnalysisError(
-            "NOT_A_RELATION",
-            "sw.relation got a stream, which does not stand still",
-            hint='join the two as streams: a.join(sw.stream(df, time="ts"), on="k", within=sw.band(...))',
-        )
-    if hasattr(source, "isStreaming"):
-        raise AnalysisError(
-            "NOT_A_RELATION",
-            "sw.relation got a DataFrame, which has no versions; only directories of Parquet files are relations so far",
-            hint=_AS_PARQUET,
-        )
-    if callable(source):
-        raise AnalysisError(
-            "NOT_A_RELATION",
-            "sw.relation got a function; only directories of Parquet files are relations so far",
-            hint="let the function write Parquet files, and give their directory",
-        )
-    if not isinstance(source, str | os.PathLike) or not str(source).strip():
-        raise AnalysisError(
-            "NOT_A_RELATION",
-            f"sw.relation got {source!r}, which is no directory",
-            hint='give the path of a directory of Parquet files, such as "tables/devices"',
-        )
-    text = str(source)
-    if "://" in text and not text.startswith("file://"):
-        raise AnalysisError(
-            "NOT_LOCAL",
-            f"relation '{text}' is not on a file system of this machine",
-            hint="copy the table to a directory that driver and workers share",
-            path=text,
-        )
-    local = Path(text.removeprefix("file://").removeprefix("file:")).absolute()
-    if not local.is_dir():
-        what = "is not a directory" if local.exists() else "does not exist"
-        raise AnalysisError(
-            "PATH_NOT_FOUND",
-            f"relation '{text}' {what}",
-            hint="give the directory of its Parquet files; it must be there before the query starts",
-            path=text,
-        )
-    return str(local)
-
-
-def _data_files(path: str) -> list[str]:
-    return [seen[0] for seen in ParquetTable("", path, ()).look()]
-
-
-def _schema(session: SparkSession, path: str, name: str) -> StructType:
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        return session.read.parquet(spark_path(path)).schema
-    except (PySparkException, Py4JJavaError) as error:
-        why = _SPARKS_WORDS.search(str(error))
-        raise AnalysisError(
-            "BAD_RELATION_FILE",
-            f"relation '{name}': Spark cannot tell the columns of '{path}': {why[0] if why else error}",
-            hint="let all files below it be whole Parquet files of columns that Spark has types for; one that is still being "
-            "written, or that is none, needs a name that starts with '_' or '.'",
-            path=path,
-            relation=name,
-        ) from error
-
-
 def _active() -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -338,19 +272,6 @@ def _active() -> SparkSession:
             hint="make one first, spark = sw.session(); or give it: sw.relation(..., spark=spark)",
         )
     return session
-
-
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise AnalysisError("BAD_OPTION", f"name={name!r} is not a name", hint="give a text")
-    if "/" in name or "\0" in name or name.startswith(".") or len(name.encode()) > 100:
-        raise AnalysisError(
-            "BAD_OPTION",
-            f"name={name!r} cannot be part of a file's name",
-            hint="use at most 100 letters, no slash, and no dot in front",
-            name=name,
-        )
-    check_names([name], "relation", "give the relation another name=")
 
 
 def _key(key: Any, rows: Stream, name: str) -> tuple[str, ...]:

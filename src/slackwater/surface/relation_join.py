@@ -201,7 +201,7 @@ def _hold(stream: Stream, relation: Relation, hold: Any) -> tuple[int, str]:
             "hold",
             hold,
             f"relation '{relation._name}' is looked at once (refresh=\"never\"), so that no partner can come: leave hold "
-            'out, or use refresh="batch"',
+            'out, or use refresh="batch"; of a DataFrame or a function refresh="10 minutes"',
         )
     time = stream._time(None, "a join with hold=")
     return parse_span(hold, time, what="hold", positive=False), time.name

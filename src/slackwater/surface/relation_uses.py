@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from slackwater.engine.plan.plan import Plan
 from slackwater.errors import AnalysisError
 from slackwater.model.time import parse_duration
 from slackwater.semantics.segments import Epoch
+from slackwater.surface.relation_source import overlap
 from slackwater.surface.sizes import bytes_of
 
 DEFAULT_DISK = "4g"
@@ -55,6 +56,13 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
                 hint="give each a name= of its own, or use one sw.relation(...) for all joins",
                 name=relation.name,
             )
+    copying, segment = _copying(options)
+    for name, use in uses.items():
+        if use.copy is not None:
+            uses[name] = replace(
+                use, copy=replace(use.copy, waits=copying == "wait", theta=segment)
+            )
+    check_stores(uses, places)
     if form == WHOLE:
         return {name: replace(use, memory=None, form=WHOLE) for name, use in uses.items()}
     forced = SEGMENTS if form == SEGMENTS else None
@@ -75,6 +83,35 @@ def _disk(value: Any) -> int:
             hint='use a size, such as "4g"; or "0", so that executors keep what fits into memory= alone',
             option="relationDisk",
         ) from error
+
+
+def _copying(options: Mapping[str, Any]) -> tuple[str, int | None]:
+    """The options ``relationCopies`` and ``relationSegment``."""
+    copying = str(options.get("relationcopies", "beside")).lower()
+    if copying not in ("beside", "wait"):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationCopies={copying!r} is not known",
+            hint='use "beside", which copies beside the running batches; or "wait": a batch that asks for a copy waits for it',
+            option="relationCopies",
+        )
+    segment = options.get("relationsegment")
+    return copying, None if segment is None else bytes_of(segment, "relation")
+
+
+def check_stores(uses: Mapping[str, RelationUse], tables: Mapping[str, str]) -> None:
+    """Refuse a store that another relation has, or that lies in the directory of one."""
+    stores = {n: u.copy.store for n, u in uses.items() if u.copy is not None and u.copy.store}
+    for name, store in stores.items():
+        for other, path in [*stores.items(), *((n, p) for n, p in tables.items() if p)]:
+            if other != name and overlap(store, path):
+                raise AnalysisError(
+                    "STORE_TAKEN",
+                    f"the store '{store}' of relation '{name}' lies in a directory of relation '{other}', or the other way round",
+                    hint="give each relation a store= of its own, outside of tables",
+                    path=store,
+                    relation=name,
+                )
 
 
 def _epoch(value: Any) -> Epoch:
@@ -99,7 +136,19 @@ def _epoch(value: Any) -> Epoch:
 def check_beside(plan: Plan, output: str) -> None:
     """Refuse an output that would be written into the directory of a relation, whose next version would have its rows."""
     for form in forms_of(plan):
-        table, path = os.path.realpath(form.relation.path), os.path.realpath(output)
+        use, path = form.relation.use, os.path.realpath(output)
+        store = use.copy.store if isinstance(use, RelationUse) and use.copy is not None else None
+        if store is not None and overlap(store, output):
+            raise AnalysisError(
+                "SINK_IS_RELATION",
+                f"the query would write to '{output}', and the store of relation '{form.name}' is '{store}': they lie in each other",
+                hint="give the output and the store directories of their own",
+                path=output,
+                relation=form.name,
+            )
+        if not form.relation.path:
+            continue
+        table = os.path.realpath(form.relation.path)
         if path == table or path.startswith(table + os.sep):
             raise AnalysisError(
                 "SINK_IS_RELATION",
@@ -109,6 +158,22 @@ def check_beside(plan: Plan, output: str) -> None:
                 path=output,
                 relation=form.name,
             )
+
+
+def check_apart(plan: Plan, inputs: Iterable[str]) -> None:
+    """Refuse a store in a directory that the query reads, or above it."""
+    for form in forms_of(plan):
+        use = form.relation.use
+        store = use.copy.store if isinstance(use, RelationUse) and use.copy is not None else None
+        for path in inputs if store is not None else ():
+            if overlap(str(store), path):
+                raise AnalysisError(
+                    "STORE_TAKEN",
+                    f"the store '{store}' of relation '{form.name}' and '{path}', which the query reads, lie in each other",
+                    hint="give the copies a directory of their own",
+                    path=path,
+                    relation=form.name,
+                )
 
 
 def newest_versions(options: Mapping[str, Any]) -> bool:

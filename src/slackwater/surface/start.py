@@ -55,6 +55,7 @@ from slackwater.surface.options import (
 from slackwater.surface.output_types import check_types
 from slackwater.surface.pace import check_pace
 from slackwater.surface.relation_uses import (
+    check_apart,
     check_beside,
     check_clock,
     newest_versions,
@@ -394,6 +395,7 @@ def _check_places(
     But where a streaming query of Spark's has written, Spark reads the files of that query's log and no others.
     """
     read = {os.path.realpath(s.directory.path) for s in sources if s.directory is not None}
+    check_apart(plan, read)
     for sink in sinks.values():
         path = getattr(sink, "path", None)
         if path is None:

@@ -76,7 +76,7 @@ class Cleaner:
     def started(self) -> None:
         """Remove what earlier drivers left."""
         self._sweep()
-        self._sweep_versions()
+        self.sweep_versions()
         now = wall_micros()
         for folder, live in self._folders():
             unnamed = [name for name in folder.files() if name not in live]
@@ -122,9 +122,9 @@ class Cleaner:
         for sink in self._sinks.values():
             sink.forget(oldest)
         if any(named.versions for named in self._kept.values()):
-            self._sweep_versions()
+            self.sweep_versions()
 
-    def _sweep_versions(self) -> None:
+    def sweep_versions(self) -> None:
         """Remove the lists of versions that no kept manifest names, nor the intent of a batch that is yet to be committed."""
         folder = self._folder(self._checkpoint.relations)
         unnamed = set(folder.files()).difference(*(named.versions for named in self._kept.values()))

@@ -138,7 +138,7 @@ class Loop:
         self._busy = Lock()
         self._planner = ThreadPoolExecutor(1, "slackwater-placing")
         self.relations = Relations(
-            query.plan, query.relations, checkpoint, newest=query.newest_versions
+            query.plan, query.relations, checkpoint, newest=query.newest_versions, query=query_id
         )
         self._cleaner = Cleaner(checkpoint, query.sinks)
         self._cleaner.started()
@@ -168,6 +168,7 @@ class Loop:
         """Wait for a batch that still runs, and refuse all others: what Spark has planned runs after the next start."""
         with self._busy:
             self.closed = True
+        self.relations.stop()
 
     def settle(self) -> None:
         """Wait for a batch that still runs, and publish what is committed: another loop will know other outputs."""
@@ -178,6 +179,7 @@ class Loop:
 
     def end(self) -> None:
         """The query ends: what workers keep for it goes. If Spark has ended as well, it is gone."""
+        self.relations.stop()
         kept = any(kind_of(o).keeps_blocks(o) for o in self.query.plan.operators)
         if kept or self.query.relations:
             with contextlib.suppress(Exception):
@@ -268,6 +270,9 @@ class Loop:
         self.records = [*self.records[-99:], result.progress]
         history.append(self.checkpoint, result.progress)
         self._cleaner.committed(result)
+        if self.relations.has_copies:
+            self._cleaner.sweep_versions()  # a copy is large: it goes as soon as nothing needs it
+            self.relations.sweep()
         if not news:
             # Whoever waits for input to be processed does not wait for what time may still complete.
             self.idle_count += 1

@@ -12,6 +12,7 @@ from slackwater.engine.parquet.columns import read_metadata
 from slackwater.engine.parquet.row_groups import is_ordered
 from slackwater.engine.paths.segments import segment_index
 from slackwater.engine.plan.relations import stored_keys
+from slackwater.engine.store.copies import read_index
 from slackwater.engine.store.versions import TableFile, Version
 from slackwater.errors import AnalysisError, SlackwaterError
 from slackwater.kernels.segments import segments_per_key
@@ -42,11 +43,14 @@ def outgrown(name: str, size: int, memory: int) -> AnalysisError:
     )
 
 
-def check_segments(relation: Relation, largest: int, memory: int) -> None:
-    """Refuse a relation that cannot be read in segments; the ``largest`` takes so many bytes."""
+def check_segments(relation: Relation, largest: int, memory: int, *, copied: bool = False) -> None:
+    """Refuse a relation that cannot be read in segments; the ``largest`` takes so many bytes.
+
+    ``copied``: they are those of a copy, whose index knows all keys.
+    """
     stored = stored_keys(relation)
     types = {f.name: f.type for f in relation.schema}
-    if not any(f is not None and is_ordered(arrow_type(f.type)) for f in stored):
+    if not copied and not any(f is not None and is_ordered(arrow_type(f.type)) for f in stored):
         keys = ", ".join(f"{k} {types[k]}" for k in relation.key)
         why = (
             "it is computed from the table's columns"
@@ -57,8 +61,8 @@ def check_segments(relation: Relation, largest: int, memory: int) -> None:
             "RELATION_NO_SEGMENTS",
             f"relation '{relation.name}' does not fit into memory, and which of its segments have a key cannot be told by "
             f"{keys}: {why}",
-            hint='give more memory=; write the key as a column of numbers, times or texts; or use option("relationForm", '
-            '"whole"), which takes it into memory whatever its size',
+            hint="give store= a directory: the query then makes copies that are sorted by any key; or more memory=; or use "
+            'option("relationForm", "whole"), which takes it into memory whatever its size',
             relation=relation.name,
         )
     if largest > memory:
@@ -75,6 +79,8 @@ def check_segments(relation: Relation, largest: int, memory: int) -> None:
 
 def largest_segment(version: Version, columns: Sequence[str]) -> int:
     """About what the largest row group of a version takes in memory, by its share of its file's rows."""
+    if version.files and version.files[0].index is not None:
+        return read_index(version.files[0].index).largest
     return max((_largest(f, tuple(columns)) for f in version.files), default=0)
 
 
@@ -109,8 +115,12 @@ def per_key(relation: Relation, version: Version) -> str:
         index = segment_index(relation, version.files)
     except (SlackwaterError, OSError, pa.ArrowException):
         return "its files cannot be read now"
+    if index.search is not None:
+        return f"a key may be in 1.0 of {len(index.segments)} segments on average, those of a copy"
     mean = min((segments_per_key(r, index.rows) for r in index.ranges), default=0.0)
     text = f"a key may be in {mean:.1f} of {len(index.segments)} segments on average"
     if mean > MANY:
-        text += ": files that are sorted by the key would be read less"
+        text += (
+            ": files that are sorted by the key would be read less, and store= makes a copy that is"
+        )
     return text

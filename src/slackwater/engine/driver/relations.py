@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, Literal, Protocol
 
+from slackwater.engine.driver.copies import Copies, CopyUse
 from slackwater.engine.driver.relation_forms import (
     HEADER_BYTES,
     SEGMENTS,
@@ -33,11 +35,13 @@ from slackwater.engine.plan.steps import LookupStep
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import requested_refreshes
+from slackwater.engine.store.copies import Store
 from slackwater.engine.store.manifest import Manifest, Taken
 from slackwater.engine.store.versions import (
     Seen,
     TableFile,
     Version,
+    listed,
     read_version,
     version_id,
     write_version,
@@ -77,14 +81,16 @@ class RelationUse:
 
     ``form`` says whether its rows are all in memory or read in segments; None: the first where they fit. ``epoch`` is how long rows count as
     new that ask for a segment. ``disk`` is what decoded segments may take on the disk of an executor beyond ``memory``.
+    ``copy`` says how it is copied, if it is; without a ``table`` it must be.
     """
 
-    table: Table
+    table: Table | None
     refresh: Refresh = BATCH
     memory: int | None = None
     form: Form | None = None
     epoch: Epoch = field(default_factory=Epoch)
     disk: int = 0
+    copy: CopyUse | None = None
 
 
 class Relations:
@@ -100,7 +106,10 @@ class Relations:
         checkpoint: Checkpoint,
         *,
         newest: bool = False,
+        query: str = "",
     ):
+        self._query = query
+        self._copies: dict[str, Copies] = {}
         self._uses = {name: uses[name] for name in relation_names(plan)}
         self._forms = forms_of(plan)
         self._held = [op for op in plan.operators if isinstance(op.node, Held)]
@@ -114,14 +123,19 @@ class Relations:
         """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
         known = {} if last is None else last.relations
         for name, use in self._uses.items():
+            if use.copy is not None and name not in known:
+                self._copied(name, use, None, 0, None)
+            if use.copy is not None:
+                self._form_of(name, known[name]) if name in known else None
+                continue
             if name not in known:
-                self._described(name, use, use.table.look(), None)
+                self._described(name, use, _look(use), None)
                 continue
             self._form_of(name, known[name])
             try:
                 self._check_size(name, use, self._counted(name, use, known[name].version))
             except AnalysisError:
-                seen = use.table.look() if use.refresh == BATCH else ()
+                seen = _look(use) if use.refresh == BATCH else ()
                 if not seen or version_id(seen) == known[name].version:
                     raise
                 # The next batch takes what is there now.
@@ -175,6 +189,8 @@ class Relations:
             if version is not None:
                 write_version(storage, root, version)
                 failpoints.hit("relation.listed")
+                if self._uses[name].copy is not None:
+                    failpoints.hit("copy.adopted")
 
     def at(self, taken: Mapping[str, Taken], base: Manifest | None) -> dict[str, RelationAt]:
         """What tasks are told."""
@@ -189,6 +205,16 @@ class Relations:
             )
             for name, one in taken.items()
         }
+
+    def _copying(self, name: str, one: Taken, now: int | None) -> dict[str, Any]:
+        """What the progress record says of a relation that is copied."""
+        if self._uses[name].copy is None:
+            return {}
+        copies = self.copies_of(name)
+        about = copies.about(self._version(name, one.version).files)
+        age = None if now is None or one.since is None else max(0, now - one.since) // 1000
+        millis = None if about is None else about.millis
+        return {"ageMs": age, "copying": copies.is_making, "copyMs": millis}
 
     def _stay(self, name: str) -> Residents:
         if name not in self._residents:
@@ -219,8 +245,96 @@ class Relations:
                 self._stay(name).batch(reads.get(name, Reads()), now)
         return {
             name: self._recorded(name, one, reads.get(name, Reads()), done)
+            | self._copying(name, one, now)
             for name, one in done.relations.items()
         }
+
+    # ---- copies ----
+    @property
+    def has_copies(self) -> bool:
+        """Whether any is copied."""
+        return any(use.copy is not None for use in self._uses.values())
+
+    def stop(self) -> None:
+        """No copy is needed any more."""
+        for copies in self._copies.values():
+            copies.stop()
+
+    def sweep(self) -> None:
+        """Remove copies that no list of a version names."""
+        storage, root = self._checkpoint.storage, self._checkpoint.root
+        for name, copies in self._copies.items():
+            if copies.count > 1:
+                lists = [
+                    read_version(storage, root, name, id).files
+                    for id in listed(storage, root, name)
+                ]
+                copies.sweep(lists)
+
+    def copies_of(self, name: str) -> Copies:
+        """The copies of a relation that is copied."""
+        if name not in self._copies:
+            use, checkpoint = self._uses[name], self._checkpoint
+            assert use.copy is not None, "it is copied"
+            place = checkpoint.root / "copies" / name
+            if use.copy.store is not None:
+                place = PurePath(use.copy.store)
+            store = Store(checkpoint.storage, place, checkpoint.epoch)
+            store.open(name, self._query)
+            fields = fields_read(self._forms, name)
+            self._copies[name] = Copies(
+                use.copy, self._relation(name), fields, use.memory, checkpoint.storage, store
+            )
+        return self._copies[name]
+
+    def _copied(
+        self, name: str, use: RelationUse, last: Taken | None, asked: int, now: int | None,
+        *, due: bool = False,
+    ) -> Taken:  # fmt: skip
+        """The version of a relation that is copied: the copy that is ready, or the one that is in force."""
+        copies, made = self.copies_of(name), None
+        files = () if last is None else self._version(name, last.version).files
+        ready = copies.ready()
+        if ready is not None and last is not None and Version(name, ready.files).id == last.version:
+            copies.taken()
+            ready = None
+        lacks = last is None or not copies.suits(files)
+        if ready is None and (lacks or (due and self._broken(name, str(last and last.version)))):
+            ready = copies.now(asked, now)
+        said = copies.said
+        if ready is None and last is not None:
+            before = (
+                last if said is None or said.looked is None else replace(last, looked=said.looked)
+            )
+            met = max(last.asked, 0 if said is None else said.asked)
+            if due or self._is_due(name, use, replace(before, asked=met), asked, now):
+                copies.ask(max(asked, met), now, files, again=asked > met)
+                ready = copies.ready()
+        if ready is not None:
+            try:
+                made = self._entered(name, use, Version(name, ready.files), last)
+            except SlackwaterError as error:
+                if lacks:
+                    raise
+                copies.refused(error)
+        if made is not None and ready is not None:
+            # A start has no clock yet: what it copied counts from the first batch on.
+            began, met = ready.about.began, copies.asked
+            began = now if began is None else began
+            return Taken(
+                made.id, began, began, max(met, 0 if last is None else last.asked),
+                changed=segment_count(made), form=self._form[name],
+            )  # fmt: skip
+        assert last is not None, "the first copy was made or is an error"
+        stays, said = (
+            replace(last, replaced=False, changed=0, form=self._form_of(name, last)),
+            copies.said,
+        )
+        if said is None:
+            return stays
+        return replace(
+            stays, looked=said.looked, asked=max(last.asked, said.asked), problem=said.problem
+        )
 
     # ---- one relation ----
     def _looked(
@@ -228,6 +342,8 @@ class Relations:
     ) -> Taken:
         use, last = self._uses[name], (base.relations if base is not None else {}).get(name)
         asked = requested_refreshes(self._checkpoint, base).get(name, 0)
+        if use.copy is not None:
+            return self._copied(name, use, last, asked, now, due=due)
         if last is not None and not due and not self._is_due(name, use, last, asked, now):
             return replace(last, replaced=False, changed=0, form=self._form_of(name, last))
         number = max(asked, 0 if last is None else last.asked)
@@ -238,7 +354,7 @@ class Relations:
                 form=self._form_of(name, last),
             )  # fmt: skip
         try:
-            seen = use.table.look()
+            seen = _look(use)
             if stays is not None and version_id(seen) == stays.version:
                 return stays
             version = self._described(name, use, seen, last)
@@ -286,7 +402,16 @@ class Relations:
                 hint="write its files before those of the last version go; or switch a symbolic link",
                 relation=name,
             )
-        version = Version(name, tuple(use.table.described(seen, fields, known)))
+        assert use.table is not None, "what has no table is copied"
+        files = use.table.described(seen, fields, known)
+        return self._entered(name, use, Version(name, tuple(files)), last)
+
+    def _entered(
+        self, name: str, use: RelationUse, version: Version, last: Taken | None
+    ) -> Version:
+        """A version that was seen, if it may be taken."""
+        if last is not None:
+            self._version(name, last.version)
         if name not in self._form:
             if last is not None:
                 self._form_of(name, last)
@@ -311,9 +436,10 @@ class Relations:
                 raise outgrown(name, size, use.memory)
             return
         relation = self._relation(name)
+        copied = bool(version.files) and version.files[0].index is not None
         columns = [[f.name for f in form.fields] for form in self._forms if form.name == name]
         size = max(largest_segment(version, each) for each in columns)
-        check_segments(relation, size, use.memory)
+        check_segments(relation, size, use.memory, copied=copied)
 
     def _relation(self, name: str) -> Relation:
         return next(form.relation for form in self._forms if form.name == name)
@@ -334,6 +460,8 @@ class Relations:
         if all(wanted <= set(f.decoded) for f in version.files):
             return version
         known = {f.identity: f for f in version.files}
+        if use.table is None or use.copy is not None:
+            return version  # the next batch has a copy made
         try:
             files = use.table.described(list(known), fields, known)
         except SlackwaterError:
@@ -345,10 +473,13 @@ class Relations:
 
     def _broken(self, name: str, id: str) -> tuple[TableFile, str] | None:
         """The first file of a version that is not as it was, and what has become of it."""
-        for file in self._version(name, id).files:
+        version = self._version(name, id)
+        for file in version.files:
             trouble = file.trouble
             if trouble is not None:
                 return file, trouble
+        if self._uses[name].copy is not None and not self.copies_of(name).suits(version.files):
+            return version.files[0], "lacks columns that the query reads now"
         return None
 
     def _size(self, name: str, version: Version) -> int:
@@ -398,6 +529,11 @@ class Relations:
         }
 
 
+def _look(use: RelationUse) -> Sequence[Seen]:
+    assert use.table is not None, "what has no table is copied"
+    return use.table.look()
+
+
 def described_use(use: RelationUse, form: Form | None = None) -> str:
     """Which form a relation has, and why; and when it is looked at. ``form`` is known when a query has started."""
     shown = form or use.form or "whole, or in segments"
@@ -415,7 +551,11 @@ def described_use(use: RelationUse, form: Form | None = None) -> str:
         why += f"; executors keep up to {room} bytes of it decoded"
     looked = {BATCH: "looked at in each batch", NEVER: "looked at once"}
     when = looked.get(str(use.refresh)) or f"looked at every {in_words(int(use.refresh))}"
-    return f"{shown} ({why}), a step on the path of the rows; {when}"
+    copied = ""
+    if use.copy is not None:
+        place = "below the checkpoint" if use.copy.store is None else f"in '{use.copy.store}'"
+        copied = f"; copies of it lie {place}, sorted by its key"
+    return f"{shown} ({why}), a step on the path of the rows; {when}{copied}"
 
 
 def relation_names(plan: Plan) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -11,16 +12,17 @@ from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
 from slackwater.engine.parquet.types import matches
 from slackwater.engine.paths.lookup import table_key
 from slackwater.engine.paths.steps import relation
-from slackwater.engine.plan.relations import TableForm
+from slackwater.engine.plan.relations import TableForm, stored_keys
 from slackwater.engine.plan.steps import FilterStep, ProjectStep, Step
 from slackwater.engine.store.exact_paths import engine_paths
 from slackwater.engine.store.versions import TableFile
 from slackwater.errors import ExecutionError
-from slackwater.kernels.column_engine import connect, scan_to_arrow, sql_to_arrow
+from slackwater.kernels.column_engine import connect, pieces, scan_to_arrow, sql_to_arrow
 from slackwater.kernels.types import arrow_schema, arrow_type
 from slackwater.model.duck_sql import quote
-from slackwater.model.names import ROWS, sub_query
+from slackwater.model.names import ROWS, ours, sub_query
 from slackwater.model.node import raw_name
+from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field
 
 
@@ -48,6 +50,50 @@ def file_rows(
         if only is not None and numbered:
             rows += f" WHERE {ROW_NUMBER} >= {only[0]} AND {ROW_NUMBER} < {only[1]}"
         return scan_to_arrow(connect(memory), _made_sql(form, rows), {}).cast(_schema(form))
+
+
+def file_pieces(fields: Sequence[Field], file: TableFile, memory: str) -> Iterator[pa.Table]:
+    """The columns ``fields`` of a file, some rows at a time."""
+    columns = FileColumns(file.path, file.folders)
+    schema = arrow_schema(fields)
+    with engine_paths([file.path]) as paths, blamed(fields, [columns], paths, memory):
+        table = parquet_sql(paths[file.path])
+        names = None
+        if columns.has_like_names:
+            names = list(connect(memory).sql(f"SELECT * FROM {table}").columns)
+        items = ", ".join(columns.selected(fields, names))
+        for piece in pieces(connect(memory), f"SELECT {items} FROM {table}"):
+            yield piece.cast(schema)
+
+
+def keyed_sql(relation: Relation, rows: str, names: Sequence[str]) -> tuple[str, list[str]]:
+    """A table's ``rows``, which have the columns ``names``, with the relation's keys where they are computed; and the keys' names there.
+
+    A row that the relation leaves out has no key.
+    """
+    stored = stored_keys(relation)
+    if None not in stored:
+        return f"SELECT * FROM {rows}", [f.name for f in stored if f is not None]
+    inside = ours("_inside")
+    raw = [ours(f"_c{i}") for i in range(len(names))]
+    own = ", ".join(f"{quote(n)} AS {r}" for n, r in zip(names, raw, strict=True))
+    sql = f"SELECT *, {own}, TRUE AS {inside} FROM {rows}"
+    carried = ", ".join([*raw])
+    for change in relation.changes:
+        if isinstance(change, Expr):
+            # A condition that fails where an earlier one is false is not asked for.
+            test = f"CASE WHEN {inside} THEN coalesce({change.duck}, FALSE) ELSE FALSE END"
+            sql = f"SELECT * REPLACE ({test} AS {inside}) FROM {sub_query(sql)}"
+            continue
+        made = [f"CASE WHEN {inside} THEN {c.expr.duck} END AS {quote(c.name)}" for c in change]
+        sql = f"SELECT {', '.join(made)}, {carried}, {inside} FROM {sub_query(sql)}"
+    keys = [ours(f"_k{i}") for i in range(len(relation.key))]
+    items = [f"{r} AS {quote(n)}" for n, r in zip(names, raw, strict=True)]
+    items += [
+        f"CASE WHEN {inside} THEN {quote(k)} END AS {name}"
+        for k, name in zip(relation.key, keys, strict=True)
+    ]
+    return f"SELECT {', '.join(items)} FROM {sub_query(sql)}", keys
 
 
 def stored_names(form: TableForm, file: TableFile, stored: pa.Schema) -> list[str] | None:

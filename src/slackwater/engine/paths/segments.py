@@ -33,8 +33,10 @@ from slackwater.engine.paths.relation_files import (
 )
 from slackwater.engine.paths.reports import Reads
 from slackwater.engine.plan.relations import TableForm, stored_keys
+from slackwater.engine.store.copies import CopyIndex, key_digest, read_index
 from slackwater.engine.store.kept import KeptFiles, kept_files, kept_size
 from slackwater.engine.store.versions import TableFile, read_version
+from slackwater.kernels.key_search import KeySearch
 from slackwater.kernels.segments import KeyRange, WantedKeys
 from slackwater.kernels.types import arrow_type
 from slackwater.model.relation import Relation
@@ -65,6 +67,8 @@ class SegmentIndex:
 
     segments: tuple[Segment, ...]
     ranges: tuple[KeyRange, ...]
+    search: KeySearch | None = None
+    """In a copy, where a key is in one segment at most: which one."""
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -75,6 +79,10 @@ class SegmentIndex:
 def segment_index(relation: Relation, files: Sequence[TableFile]) -> SegmentIndex:
     """The segments of some files, from their footers."""
     keys = stored_keys(relation)
+    if files and files[0].index is not None:
+        copied = read_index(files[0].index)
+        if copied.keyed == key_digest(relation, keys):
+            return _of_copy(copied, files)
     fields = [f for f in keys if f is not None]
     segments: list[Segment] = []
     bounds: list[tuple[Bounds, ...]] = []
@@ -89,6 +97,23 @@ def segment_index(relation: Relation, files: Sequence[TableFile]) -> SegmentInde
         least, greatest = (pa.array([p[side] for p in pairs], types[name]) for side in (0, 1))
         ranges.append(KeyRange(least, greatest))
     return SegmentIndex(tuple(segments), tuple(ranges))
+
+
+def _of_copy(copied: CopyIndex, files: Sequence[TableFile]) -> SegmentIndex:
+    """The segments of a copy, whose own index says exactly which keys each has."""
+    names = ("file", "group", "begin", "end", "empty")
+    rows = zip(*(copied.numbers(n).tolist() for n in names), strict=True)
+    segments = tuple(
+        Segment(files[at], number, first, end, is_empty)
+        for at, number, first, end, is_empty in rows
+    )
+    with_keys = np.flatnonzero(~copied.numbers("empty").astype(bool))
+    bounds = (copied.keys(end).columns for end in ("least", "greatest"))
+    ranges = tuple(
+        KeyRange(least.combine_chunks(), most.combine_chunks()) for least, most in zip(*bounds)
+    )
+    first, last = (copied.keys(end).take(pa.array(with_keys)) for end in ("first", "last"))
+    return SegmentIndex(segments, ranges, KeySearch(first, last, with_keys))
 
 
 def _by_key(group: RowGroup, stored: Sequence[bool]) -> tuple[Bounds, ...]:

@@ -60,6 +60,15 @@ RELATION_POINTS = {
 }
 """Steps of a query that reads a relation."""
 
+COPY_POINTS = {
+    "copy.begun": "the folder is there in which a copy of a relation is made",
+    "copy.written": "a copy is whole, and has no name yet",
+    "copy.finished": "a copy has its name, no batch has taken it",
+    "copy.adopted": "the list of a copy's files is on disk, no intent names it yet",
+    "copy.swept": "before a copy is removed that nothing needs",
+}
+"""Steps of a query that makes copies of a relation."""
+
 DISK_POINTS = {
     "disk.checkpoint": "the driver is about to write a file of the checkpoint",
     "disk.run": "a group task is about to write a state run",
@@ -69,7 +78,7 @@ DISK_POINTS = {
 }
 """Writes that find the disk full if the setting says ``full``."""
 
-_ALL = {**POINTS, **MOVE_POINTS, **FEEDBACK_POINTS, **RELATION_POINTS, **DISK_POINTS}
+_ALL = {**POINTS, **MOVE_POINTS, **FEEDBACK_POINTS, **RELATION_POINTS, **COPY_POINTS, **DISK_POINTS}
 
 
 class InjectedFailure(RuntimeError):

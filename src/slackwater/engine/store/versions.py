@@ -30,6 +30,7 @@ class TableFile:
     """A file of a relation: where it lies, its length, and when it was changed last, in nanoseconds.
 
     ``folders`` are the columns that the names of its folders give. ``decoded`` is how many bytes each column that is read takes in memory.
+    ``index`` is the file beside it that says which keys its segments have, if it is of a copy of ours.
     """
 
     path: str
@@ -37,6 +38,7 @@ class TableFile:
     changed: int
     folders: tuple[tuple[str, str], ...] = ()
     decoded: Mapping[str, int] = field(default_factory=dict, hash=False)
+    index: Seen | None = None
 
     @property
     def identity(self) -> Seen:
@@ -46,13 +48,25 @@ class TableFile:
     @property
     def trouble(self) -> str | None:
         """What has become of it; None if it is as it was."""
-        try:
-            now = os.stat(self.path)
-        except OSError:
-            return "is gone"
-        return (
-            None if (now.st_size, now.st_mtime_ns) == (self.size, self.changed) else "has changed"
-        )
+        own = _trouble(self.identity)
+        if own is not None or self.index is None:
+            return own
+        beside = _trouble(self.index)
+        return None if beside is None else f"cannot be used, since its index {beside}"
+
+
+def seen_file(path: PurePath) -> Seen:
+    """A file as it is now."""
+    now = os.stat(path)
+    return str(path), now.st_size, now.st_mtime_ns
+
+
+def _trouble(seen: Seen) -> str | None:
+    try:
+        now = os.stat(seen[0])
+    except OSError:
+        return "is gone"
+    return None if (now.st_size, now.st_mtime_ns) == seen[1:] else "has changed"
 
 
 @dataclass(frozen=True)
@@ -90,10 +104,17 @@ def write_version(storage: Storage, root: PurePath, version: Version) -> None:
     if storage.exists(path):
         return
     storage.make_folder(folder)
-    files = [plain(f) for f in version.files]
+    files = [_told(f) for f in version.files]
     told: dict[str, Any] = {"format": FORMAT, "relation": version.relation, "files": files}
     storage.write(path, seal(told, kind=KIND))
     storage.sync(folder)
+
+
+def listed(storage: Storage, root: PurePath, relation: str) -> list[str]:
+    """The versions of a relation whose lists are on disk."""
+    names = storage.list(root / FOLDER).files
+    start = f"{relation}@"
+    return [n[len(start) : -5] for n in names if n.startswith(start) and n.endswith(".json")]
 
 
 def read_version(storage: Storage, root: PurePath, relation: str, version: str) -> Version:
@@ -106,6 +127,17 @@ def read_version(storage: Storage, root: PurePath, relation: str, version: str) 
     return Version(relation, tuple(_file(f) for f in told["files"]))
 
 
+def _told(file: TableFile) -> dict[str, Any]:
+    told: dict[str, Any] = plain(file)
+    if file.index is None:
+        told.pop("index")  # files of tables have none
+    return told
+
+
 def _file(told: dict[str, Any]) -> TableFile:
     folders = tuple((name, sql) for name, sql in told["folders"])
-    return TableFile(told["path"], told["size"], told["changed"], folders, dict(told["decoded"]))
+    index = told.get("index")
+    return TableFile(
+        told["path"], told["size"], told["changed"], folders, dict(told["decoded"]),
+        None if index is None else (index[0], index[1], index[2]),
+    )  # fmt: skip

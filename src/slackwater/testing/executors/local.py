@@ -53,6 +53,7 @@ def local_executor(
     check: Callable[[dict[str, Any]], None] | None = None,
     settings: Settings = Settings(),  # noqa: B008
     relation_memory: int | None = None,
+    relation_theta: int | None = None,
 ) -> Callable[[Transcript], list[Observed]]:
     """The executor in this process.
 
@@ -61,13 +62,22 @@ def local_executor(
     where it first comes to it from batch ``crash_from`` on, by default the one in the middle; points of starting count
     from the first start on. `NotReached` tells those that it never came to; with a set ``reached``, points that it came
     to are put there instead, and the others are no error. ``check`` gets every progress record. With ``relation_memory`` relations are
-    read in segments, of which so many bytes may stay.
+    read in segments, of which so many bytes may stay. With ``relation_theta`` they are copied, into segments of at least so many bytes.
     """
     points = (crash,) if isinstance(crash, str) else tuple(crash or ())
 
     def execute(transcript: Transcript) -> list[Observed]:
         with scratch_folder() as folder:
-            play = _Play(transcript, folder, splits, groups, plan, check, settings, relation_memory)
+            play = _Play(
+                transcript,
+                folder,
+                splits,
+                groups,
+                plan,
+                check,
+                settings,
+                (relation_memory, relation_theta),
+            )
             middle = len(transcript.batches) // 2
             observed = play.run(points, middle if crash_from is None else crash_from)
             if reached is not None:
@@ -107,7 +117,7 @@ class _Play:
         plan: str,
         check: Callable[[dict[str, Any]], None] | None,
         settings: Settings,
-        relation_memory: int | None,
+        relation_sizes: tuple[int | None, int | None],
     ):
         self.transcript = transcript
         self.groups = groups
@@ -126,7 +136,7 @@ class _Play:
         built = passed(build(outputs, ansi=True, zone=zone, window_plan=plan), Written())
         self.clock = _LaterClock(clock_of(transcript))
         self.tables = {
-            n: WrittenTable(folder / "relations" / n, r, relation_memory)
+            n: WrittenTable(folder / "relations" / n, r, *relation_sizes)
             for n, r in transcript.relations.items()
         }
         self.shown: Mapping[str, Any] = {}

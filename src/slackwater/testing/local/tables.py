@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.engine.driver.copies import CopyUse
 from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import RelationUse
 from slackwater.kernels.types import arrow_schema
@@ -24,10 +25,14 @@ FIRST_CHANGE = 1_700_000_000
 class WrittenTable:
     """A relation whose versions a test writes, each as two files in place of those of the one before.
 
-    With ``memory`` it is read in segments of two rows, and so many bytes of it may stay in an executor.
+    With ``memory`` it is read in segments of two rows, and so many bytes of it may stay in an executor. With ``theta`` it is copied,
+    into segments of at least so many bytes.
     """
 
-    def __init__(self, folder: Path, relation: Relation, memory: int | None = None):
+    def __init__(
+        self, folder: Path, relation: Relation, memory: int | None = None, theta: int | None = None
+    ):
+        self.theta = theta
         self.memory = memory
         self.folder = folder
         self.fields = relation.fields
@@ -38,9 +43,10 @@ class WrittenTable:
     @property
     def use(self) -> RelationUse:
         """The relation as a query uses it: looked at in every batch."""
+        copy = None if self.theta is None else CopyUse(self.table, None, self.theta, waits=True)
         if self.memory is None:
-            return RelationUse(self.table)
-        return RelationUse(self.table, memory=self.memory, form=SEGMENTS)
+            return RelationUse(self.table, copy=copy)
+        return RelationUse(self.table, memory=self.memory, form=SEGMENTS, copy=copy)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """The next version."""

@@ -1,0 +1,188 @@
+"""What relations are copied from that has no files of its own: DataFrames, and functions that give tables.
+
+Nothing of what others say is passed on: a text of theirs may have an address or a password in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slackwater.errors import ExecutionError
+from slackwater.kernels.column_engine import plain
+from slackwater.kernels.types import arrow_schema
+from slackwater.model.schema import Field
+from slackwater.model.spark_sql import quoted
+from slackwater.sources.feeding import fed
+from slackwater.sources.tables import ParquetTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS = 16_384
+"""Rows that are taken of a table at once."""
+
+
+class FrameRows:
+    """The rows of a batch DataFrame: Spark writes them down, and its files are read as those of a directory."""
+
+    def __init__(self, name: str, frame: DataFrame, fields: tuple[Field, ...], zone: str):
+        self._name, self._frame, self._fields, self._zone = name, frame, fields, zone
+
+    def identity(self) -> str | None:
+        """Nothing tells whether a DataFrame gives what it gave."""
+        return None
+
+    @contextmanager
+    def rows(
+        self, fields: Sequence[Field], scratch: PurePath, memory: int
+    ) -> Iterator[pa.RecordBatchReader]:
+        """The rows that it gives now."""
+        with written(self._name, self._frame, fields, self._zone, scratch) as reader:
+            yield reader
+
+
+@contextmanager
+def written(
+    name: str, frame: DataFrame, fields: Sequence[Field], zone: str, scratch: PurePath
+) -> Iterator[pa.RecordBatchReader]:
+    """The columns ``fields`` of a DataFrame, by way of files."""
+    folder, failed = str(scratch / "frame"), None
+    try:
+        frame.select(*(quoted(f.name) for f in fields)).write.parquet(folder)
+    except Exception as error:
+        failed = _failed(name, "Spark could not read it", error)
+    if failed is not None:
+        raise failed
+    table = ParquetTable(name, folder, tuple(fields), zone)
+    if not table.look():
+        yield pa.RecordBatchReader.from_batches(arrow_schema(fields), [])
+        return
+    with table.rows(fields, scratch, 0) as reader:
+        yield reader
+
+
+class FunctionRows:
+    """The tables that a function returns, each time that it is called: a DataFrame, or what Arrow knows.
+
+    ``shown`` gives the columns of a DataFrame, or of an Arrow schema.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[], Any],
+        fields: tuple[Field, ...],
+        zone: str,
+        shown: Callable[[Any], tuple[Field, ...]],
+    ):
+        self._name, self._function, self._fields = name, function, fields
+        self._zone, self._shown = zone, shown
+
+    def identity(self) -> str | None:
+        """Nothing tells whether a function gives what it gave."""
+        return None
+
+    @contextmanager
+    def rows(
+        self, fields: Sequence[Field], scratch: PurePath, memory: int
+    ) -> Iterator[pa.RecordBatchReader]:
+        """The rows that it gives now."""
+        made = called(self._name, self._function)
+        if hasattr(made, "isStreaming"):
+            self._check(made.schema, fields)
+            with written(self._name, made, fields, self._zone, scratch) as reader:
+                yield reader
+            return
+        reader = arrow_reader(self._name, made)
+        self._check(reader.schema, fields)
+        with fed(arrow_schema(fields), self._pieces(reader, fields)) as made_reader:
+            yield made_reader
+
+    def _check(self, given: Any, fields: Sequence[Field]) -> None:
+        """Refuse other columns than those that the function gave first; new ones are passed over."""
+        there = {f.name: f.type for f in self._shown(given)}
+        for field in fields:
+            if field.name not in there:
+                raise _other(self._name, f"no column '{field.name}' any more")
+            if there[field.name] != field.type:
+                raise _other(
+                    self._name,
+                    f"column '{field.name}' as {there[field.name]}, and it was {field.type}",
+                )
+
+    def _pieces(self, reader: pa.RecordBatchReader, fields: Sequence[Field]) -> Iterator[pa.Table]:
+        schema, failed = arrow_schema(fields), None
+        while True:
+            try:
+                batch = reader.read_next_batch()
+                whole = plain(pa.Table.from_batches([batch]).select(schema.names)).cast(schema)
+            except StopIteration:
+                break
+            except Exception as error:
+                failed = _failed(self._name, "its rows could not be read", error)
+                break
+            for at in range(0, whole.num_rows, ROWS):
+                yield whole.slice(at, ROWS)
+        if failed is not None:
+            raise failed
+
+
+def called(name: str, function: Callable[[], Any]) -> Any:
+    """What a function returns; what it raises is an error that has no text of it."""
+    try:
+        return function()
+    except Exception as error:
+        failed = _failed(name, "its function raised an error", error)
+    raise failed
+
+
+def arrow_reader(name: str, made: Any) -> pa.RecordBatchReader:
+    """What a function returned as a reader of Arrow's; refused if it is nothing of the kind."""
+    if isinstance(made, pa.RecordBatchReader):
+        return made
+    if isinstance(made, pa.RecordBatch):
+        made = pa.Table.from_batches([made])
+    if isinstance(made, pa.Table):
+        return made.to_reader(max_chunksize=ROWS)
+    failed = None
+    if hasattr(made, "__arrow_c_stream__"):
+        try:
+            return pa.RecordBatchReader.from_stream(made)
+        except Exception as error:
+            failed = _failed(name, "its result is no table of Arrow's", error)
+    raise failed or ExecutionError(
+        "NOT_A_RELATION",
+        f"the function of relation '{name}' returned a {type(made).__name__}",
+        hint="return a batch DataFrame, or a table or reader of Arrow's: duckdb.sql(...).arrow(), pa.table(...)",
+        relation=name,
+    )
+
+
+def _failed(name: str, what: str, error: Exception) -> ExecutionError:
+    kind = type(error).__name__
+    condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    try:
+        known = condition() if callable(condition) else None
+    except Exception:
+        known = None
+    shown = f"{kind} {known}" if known else kind
+    return ExecutionError(
+        "RELATION_SOURCE",
+        f"relation '{name}' could not be copied: {what} ({shown})",
+        hint="the error's text is left out, since it may have an address or a password in it: run the source by itself to see it",
+        relation=name,
+    )
+
+
+def _other(name: str, what: str) -> ExecutionError:
+    return ExecutionError(
+        "RELATION_SOURCE",
+        f"relation '{name}' could not be copied: its source gives {what}",
+        hint="let it give the columns and types that it gave when the query was written; what is new is passed over",
+        relation=name,
+    )
