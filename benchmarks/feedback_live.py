@@ -159,10 +159,14 @@ def rounds(
     work: Path,
     *,
     warm_up: int,
+    before: Callable[[Live], None] | None = None,
     send: Callable[[Live], None] | None = None,
     label: str = "",
 ) -> Ran:
-    """Give each query the same batches in turns. A batch is its files, and the files for treatments that are ``sparse``."""
+    """Give each query the same batches in turns. A batch is its files, and the files for treatments that are ``sparse``.
+
+    ``before`` is called in front of each batch of a query, ``send`` as its files appear.
+    """
     inputs = list(batches[0][0])
     lives: list[Live] = []
     try:
@@ -171,6 +175,8 @@ def rounds(
             # The one that begins changes: what a batch leaves in caches helps the next.
             order = lives[number % len(lives) :] + lives[: number % len(lives)]
             for live in order:
+                if before is not None:
+                    before(live)
                 live.step(sparse if live.treatment.sparse else whole, send)
             if label:
                 taken = ", ".join(f"{x.treatment.name} {x.steps[-1].seconds:.2f}" for x in lives)
