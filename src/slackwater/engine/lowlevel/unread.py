@@ -35,6 +35,8 @@ from slackwater.semantics.summary import PartitionSummary, SourceSummary
 
 _FOOTERS = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "string")
 """Types of which a footer's values are those of the rows."""
+_MANY = 16
+"""So many records are looked at all at once: that takes as long as some ten one by one."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ def _is_gone(limits: Sequence[_Limits], records: Patterns, group: _Group) -> boo
                 return False
             if is_late(span.least, bound) or is_beyond(span.greatest, limit):
                 return False
+    if len(records) < _MANY:
+        return any(_is_within(group, r) for r in records)
     may = hulls(Same(records)).candidates(group.held)
     return any(_is_within(group, records[i]) for i in may)
 
