@@ -167,7 +167,7 @@ def heard(dropped: int, total: int) -> dict[str, Any]:
         "standing": [
             {"id": 1, "output": "map", "name": "view", "records": "~{segment < 40}", "sinceBatch": 3, "until": None}
         ],
-        "said": [{"operator": "filter-1", "records": "~{peak < 90}"}],
+        "filters": [{"operator": "filter-1", "records": "~{peak < 90}"}],
         "places": {"cars": {"records": 2, "rowsDropped": dropped, "totalRowsDropped": total}},
         "notRead": {"rows": 1_500, "bytes": 9_000},
         "dark": {"aggregate-1": 1},

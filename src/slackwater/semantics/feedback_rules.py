@@ -78,7 +78,7 @@ def laid_out(
     nodes: Sequence[Node],
     outputs: Sequence[tuple[Node, Patterns]],
     testable: Callable[[Node, Pattern], bool] = lambda _, __: True,
-    said: Mapping[int, Patterns] = MappingProxyType({}),
+    by_filters: Mapping[int, Patterns] = MappingProxyType({}),
     own: Mapping[int, Patterns] = MappingProxyType({}),
     sealed: Mapping[int, Patterns] = MappingProxyType({}),
 ) -> Layout:
@@ -86,7 +86,7 @@ def laid_out(
 
     An output without feedback is in the list, too: it wants all rows of the operator that it reads. An operator whose results
     lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
-    ``said`` is what filters of the plan drop, by their place in it: they assert that of what they read. ``own`` are records
+    ``by_filters`` is what filters of the plan drop, by their place in it: they assert that of what they read. ``own`` are records
     that other operators assert of their inputs, by the operator's id. ``sealed`` is what operators know of their own results that
     nobody wants, by their place.
     """
@@ -97,7 +97,7 @@ def laid_out(
     for (node, _), records in zip(outputs, wanted, strict=True):
         readers[id(node)].append(records)
     asserted: dict[int, Patterns] = {}
-    filtered = _filtered(nodes, [n for n, _ in outputs], said)
+    filtered = _filtered(nodes, [n for n, _ in outputs], by_filters)
     reactions = {}
     for at, node in reversed(list(enumerate(nodes))):
         asserted[id(node)] = agreed(readers[id(node)])
@@ -107,10 +107,10 @@ def laid_out(
             more = (None if s is None else (*s, *own[id(node)]) for s in reaction.inputs)
             reaction = replace(reaction, inputs=tuple(more))
         reactions[id(node)] = reaction
-        filters = said.get(at, ()) if node.reacting.propagate else ()
+        filters = by_filters.get(at, ()) if node.reacting.propagate else ()
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:
-                dropped = _said(child, filters)
+                dropped = _of_filter(child, filters)
                 records = _settled(child, sent)
                 both_ways = (*records, *_beyond(dropped, records)) if dropped else records
                 readers[id(child)].append(both_ways)
@@ -170,9 +170,9 @@ class _Filtered:
 
 
 def _filtered(
-    nodes: Sequence[Node], outputs: Sequence[Node], said: Mapping[int, Patterns]
+    nodes: Sequence[Node], outputs: Sequence[Node], by_filters: Mapping[int, Patterns]
 ) -> _Filtered:
-    if not said:
+    if not by_filters:
         return _Filtered({}, {})
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     for node in outputs:
@@ -185,13 +185,13 @@ def _filtered(
         reaction = RULES[type(node)].feedback(node, mine if passes else ())
         for child, sent in zip(node.children, reaction.inputs, strict=True):
             if sent is not None:
-                records = (*_settled(child, sent), *_said(child, said.get(at, ())))
+                records = (*_settled(child, sent), *_of_filter(child, by_filters.get(at, ())))
                 readers[id(child)].append(records)
                 edges[at, id(child)] = records
     return _Filtered(known, edges)
 
 
-def _said(child: Node, records: Patterns) -> Patterns:
+def _of_filter(child: Node, records: Patterns) -> Patterns:
     return tuple(m for r in records if not (m := in_result_time(child, r)).empty)
 
 

@@ -63,7 +63,7 @@ def raised(node: Pace, bounds: Bounds, mark: int) -> dict[str, int]:
     return {**bounds, node.on: max(bounds[node.on], limit(node, mark))}
 
 
-def told(node: Pace, mark: int) -> Pattern | None:
+def given_up(node: Pace, mark: int) -> Pattern | None:
     """What a pace tells its input: rows with these times will be dropped. It moves in steps of a tenth of λ."""
     oldest = limit(node, mark)
     if oldest <= START:

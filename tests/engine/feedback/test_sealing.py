@@ -22,7 +22,7 @@ from slackwater.testing.feedback import frozen
 from slackwater.testing.local.run import LocalInput, LocalRun, failing, scratch_folder
 from slackwater.testing.transcripts.join import build_join
 from slackwater.testing.transcripts.query import aggregate, expression
-from tests.engine.feedback.test_said import planned
+from tests.engine.feedback.test_filters import planned
 from tests.engine.feedback.viewport import Asked, Viewed, said, source
 
 WINDOW = {"range": 10, "slide": 4}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.engine.plan.said import said
+from slackwater.engine.plan.filters import by_filters
 from slackwater.model.node import Filter, Late, Node, Source
 from slackwater.model.schema import Expr, Named
 from slackwater.semantics import feedback_rules
@@ -97,8 +97,8 @@ class Guarded(Oracle):
         self.layout = Layout(empty, tuple(() for _ in outputs))
         self.shades: list[tuple[Shade, ...]] = [() for _ in self.plan]
         self.gone: set[tuple[int, int]] = set()
-        filters = said(self.plan, ansi=True, zone="UTC")
-        self.said = {i: f.records for i, f in filters.items()}
+        filters = by_filters(self.plan, ansi=True, zone="UTC")
+        self.by_filters = {i: f.records for i, f in filters.items()}
 
     def _gate(self, node: Node, index: int, port: int | None = None) -> Node:
         gate = Filter(node.schema, node.times, self._copy(node), TRUE)
@@ -121,7 +121,7 @@ class Guarded(Oracle):
     def batch(self, rows: Rows, records: Mapping[str, Patterns]) -> None:
         """One batch, with the records that are in force in it."""
         wanted = [(node, records.get(name, ())) for name, node in self.case.outputs.items()]
-        layout = feedback_rules.laid_out(self.plan, wanted, said=self.said)
+        layout = feedback_rules.laid_out(self.plan, wanted, by_filters=self.by_filters)
         at = self._reached()
         self.shades = feedback_rules.shades_after(self.plan, self.layout, layout, self.shades, at)
         self.layout = layout

@@ -19,9 +19,9 @@ from slackwater.engine.driver.sealing import (
     still_sealed,
 )
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
+from slackwater.engine.plan.filters import by_filters
 from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
 from slackwater.engine.plan.plan import Plan
-from slackwater.engine.plan.said import said
 from slackwater.engine.progress.recall import recall_joins
 from slackwater.engine.progress.step import bounds_of, patterns_of, reached
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -71,7 +71,7 @@ Reach = Literal["off", "output", "operators", "source"]
 class Arranged:
     """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts.
 
-    ``said`` is what the query says itself, by the name of the filter. ``proofs`` are what partials are looked through for.
+    ``by_filters`` is what the query says itself, by the name of the filter. ``proofs`` are what partials are looked through for.
     """
 
     guards: Guards = NO_GUARDS
@@ -79,7 +79,7 @@ class Arranged:
     refused: tuple[tuple[str, str], ...] = ()
     changed: bool = False
     unread: Unread = NOTHING
-    said: tuple[tuple[str, Feedback], ...] = ()
+    by_filters: tuple[tuple[str, Feedback], ...] = ()
     proofs: Proofs = field(default_factory=dict)
 
 
@@ -186,7 +186,7 @@ def arranged(
     now, before = intent_of(intent), state_of(base)
     reach = now.reach if now.reach in get_args(Reach) else reach  # type: ignore[assignment]
     acts = reach in ("operators", "source")
-    own = acts and bool(_said(Same(plan)))
+    own = acts and bool(_by_filters(Same(plan)))
     changed = (now.read, now.standing) != (before.read, before.standing)
     idle = Arranged(
         state=FeedbackState(now.read, dropped=before.dropped), refused=now.refused, changed=changed
@@ -225,7 +225,7 @@ def arranged(
     )
     changed = changed or state.shades != before.shades
     by_name = _by_name(plan) if own else ()
-    return Arranged(made, state, now.refused, changed, said=by_name, proofs=proofs)
+    return Arranged(made, state, now.refused, changed, by_filters=by_name, proofs=proofs)
 
 
 def wanted_later(
@@ -256,15 +256,15 @@ def _together(each: tuple[Same[Feedback], ...]) -> Patterns:
 
 
 @lru_cache(maxsize=8)
-def _said(plan: Same[Plan]) -> Mapping[int, Feedback]:
+def _by_filters(plan: Same[Plan]) -> Mapping[int, Feedback]:
     """What the query says itself; nothing where a join must see all rows."""
     if recall_joins(plan.it):
         return {}
-    return said(plan.it.nodes, ansi=plan.it.ansi, zone=plan.it.zone)
+    return by_filters(plan.it.nodes, ansi=plan.it.ansi, zone=plan.it.zone)
 
 
 def _by_name(plan: Plan) -> tuple[tuple[str, Feedback], ...]:
-    return tuple((plan.names[i], f) for i, f in _said(Same(plan)).items())
+    return tuple((plan.names[i], f) for i, f in _by_filters(Same(plan)).items())
 
 
 def _layout(
@@ -290,7 +290,7 @@ def _laid_out(
     """The layout of what stands, which from batch to batch is mostly the same, and the very same object."""
     known = {name: records.it for name, records in ignored}
     outputs = [(o.node, known.get(o.name, ())) for o in plan.it.outputs]
-    filters = {i: f.records for i, f in _said(plan).items()} if own else {}
+    filters = {i: f.records for i, f in _by_filters(plan).items()} if own else {}
     known_results = {place: records.it for place, records in sealed}
     return laid_out(plan.it.nodes, outputs, can_test, filters, sealed=known_results)
 

@@ -122,7 +122,7 @@ def feedback_record(
     log: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What stands, and what was dropped where; nothing while there is no feedback, and no operator is logged."""
-    acts = kept.standing or kept.shades or kept.sealed or batch.said or log
+    acts = kept.standing or kept.shades or kept.sealed or batch.by_filters or log
     if not acts and not dropped and not batch.refused:
         return {}
     names = [*batch.guards.records, *(p for p in dropped if p not in batch.guards.records)]
@@ -139,8 +139,8 @@ def feedback_record(
             for s in kept.standing
         ],
         **(
-            {"said": [{"operator": n, "records": _text(Same(f))} for n, f in batch.said]}
-            if batch.said
+            {"filters": [{"operator": n, "records": _text(Same(f))} for n, f in batch.by_filters]}
+            if batch.by_filters
             else {}
         ),
         "places": {

@@ -96,7 +96,7 @@ class GivenUp:
     def _from_footers(self, reader: SourceTask, spans: Sequence[TimeRange], others: int) -> int:
         rows = row_count(self.splits) - others
         if rows:
-            _told(reader, "", rows, spans)
+            _count_in(reader, "", rows, spans)
         return rows
 
     def _measured(self, reader: SourceTask) -> int:
@@ -121,7 +121,7 @@ class GivenUp:
             total += row[_ROWS]
             spans = [TimeRange(row[ours(f"_lo{i}")], row[ours(f"_hi{i}")]) for i in range(len(times))]  # fmt: skip
             # Rows whose partition is null are those of the partition without a name.
-            _told(reader, row[_PART] or "", row[_ROWS], spans)
+            _count_in(reader, row[_PART] or "", row[_ROWS], spans)
         return total
 
 
@@ -181,7 +181,7 @@ def _spans(reader: SourceTask, splits: Sequence[Split]) -> list[TimeRange] | Non
     return found
 
 
-def _told(reader: SourceTask, partition: str, rows: int, spans: Sequence[TimeRange]) -> None:
+def _count_in(reader: SourceTask, partition: str, rows: int, spans: Sequence[TimeRange]) -> None:
     """Add rows of a partition to what a reader knows of progress, with the range of each of their times."""
     columns = {
         time.name: {partition: PartitionSummary(rows, span.greatest, span.least, 0)}

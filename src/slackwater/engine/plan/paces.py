@@ -12,7 +12,7 @@ from slackwater.engine.plan.steps import PaceStep, Step
 from slackwater.model.node import Node, Pace
 from slackwater.semantics.feedback_rules import laid_out
 from slackwater.semantics.limits import START
-from slackwater.semantics.pace import limit, told
+from slackwater.semantics.pace import given_up, limit
 from slackwater.semantics.patterns import Patterns
 
 
@@ -89,7 +89,7 @@ def pace_guards(
     """
     own = {}
     for name, node in paces_of(plan).items():
-        record = told(node, marks.get(name, START))
+        record = given_up(node, marks.get(name, START))
         if record is not None:
             own[id(node)] = (record,)
     if not own:

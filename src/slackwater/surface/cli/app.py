@@ -244,10 +244,10 @@ def feedback(
 
     Prints the id of what was sent. It acts from the query's next batch on.
     """
-    from slackwater.surface.cli.send_feedback import Said, handled
+    from slackwater.surface.cli.send_feedback import Sending, handled
 
-    said = Said(records, ignore, only, output, name, lease, listed, retract, renew)
-    typer.echo(handled(checkpoint, said, as_json=as_json))
+    sending = Sending(records, ignore, only, output, name, lease, listed, retract, renew)
+    typer.echo(handled(checkpoint, sending, as_json=as_json))
 
 
 @app.command()

@@ -174,7 +174,7 @@ def _feedback(records: Sequence[Record]) -> dict[str, Any] | None:
     now = last.get("places", {})
     return {
         "standing": last.get("standing", []),
-        "said": last.get("said", []),
+        "filters": last.get("filters", []),
         "dark": sum(last.get("dark", {}).values()),
         "rows": sum(one["notRead"]["rows"] for one in seen),
         "bytes": sum(one["notRead"]["bytes"] for one in seen),

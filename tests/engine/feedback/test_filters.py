@@ -129,8 +129,8 @@ def test_what_a_filter_drops_is_neither_shuffled_nor_kept(
     assert fewer < most / 4 and less < held / 3
     places = with_it.manifests[-1].progress["feedback"]["places"]
     assert set(places) == {"cars"} and places["cars"]["totalRowsDropped"] > 150
-    (said,) = with_it.manifests[0].progress["feedback"]["said"]
-    assert said["operator"].startswith("filter-")
+    (shown,) = with_it.manifests[0].progress["feedback"]["filters"]
+    assert shown["operator"].startswith("filter-")
     lines = guard_lines(with_it.plan, None, "source")
     assert "of the query itself: ~{" in lines[0]
     assert [line.split(": ")[0].split(" -> ")[0] for line in lines[1:]] == ["cars"]

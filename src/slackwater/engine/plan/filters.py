@@ -15,7 +15,7 @@ from slackwater.semantics.feedback.condition import columns, dropped
 from slackwater.semantics.feedback.value import Feedback
 
 
-def said(nodes: Sequence[Node], *, ansi: bool, zone: str) -> Mapping[int, Feedback]:
+def by_filters(nodes: Sequence[Node], *, ansi: bool, zone: str) -> Mapping[int, Feedback]:
     """What each filter that stands above an aggregate drops of the rows that it reads, by its place among ``nodes``, children first.
 
     Below a filter over rows of a stream there is nothing to be saved: it is a step of the scan.
