@@ -199,7 +199,7 @@ def test_a_key_is_in_one_segment_and_only_that_is_read(
         sizes = index.numbers("bytes").tolist()
         assert len(sizes) > 10 and all(1_000 <= s <= 2_000 for s in sizes[:-1])
         (line,) = query.run.loop.relations.described(query.run.loop.last)
-        assert f"1.0 of {len(sizes)} segments" in line
+        assert f"a key is in 1.0 of {len(sizes)} segments" in line
 
 
 def test_a_key_with_more_rows_than_fit_is_refused_by_name(tmp_path: Path) -> None:

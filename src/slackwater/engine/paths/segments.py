@@ -36,7 +36,7 @@ from slackwater.engine.plan.relations import TableForm, stored_keys
 from slackwater.engine.store.copies import CopyIndex, key_digest, read_index
 from slackwater.engine.store.kept import KeptFiles, kept_files, kept_size
 from slackwater.engine.store.versions import TableFile, read_version
-from slackwater.kernels.key_search import KeySearch
+from slackwater.kernels.key_search import FoundKeys, KeySearch
 from slackwater.kernels.segments import KeyRange, WantedKeys
 from slackwater.kernels.types import arrow_type
 from slackwater.model.relation import Relation
@@ -63,17 +63,24 @@ class Segment:
 
 @dataclass(frozen=True)
 class SegmentIndex:
-    """The segments of a version, and what is known of the keys in each: ``ranges`` by part of the key."""
+    """The segments of a version, and what is known of the keys in each: ``ranges`` by part of the key, or in a copy the one
+    segment that has a key.
+    """
 
     segments: tuple[Segment, ...]
     ranges: tuple[KeyRange, ...]
     search: KeySearch | None = None
-    """In a copy, where a key is in one segment at most: which one."""
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """How many rows each has."""
         return np.array([s.rows for s in self.segments], np.int64)
+
+    def wanted(self, keys: pa.Table, rows: NDArray[np.int64]) -> WantedKeys | FoundKeys:
+        """Which segments some keys ask for."""
+        if self.search is not None:
+            return FoundKeys(keys, rows, self.search, len(self.segments))
+        return WantedKeys(keys, rows, self.ranges)
 
 
 def segment_index(relation: Relation, files: Sequence[TableFile]) -> SegmentIndex:
@@ -108,12 +115,8 @@ def _of_copy(copied: CopyIndex, files: Sequence[TableFile]) -> SegmentIndex:
         for at, number, first, end, is_empty in rows
     )
     with_keys = np.flatnonzero(~copied.numbers("empty").astype(bool))
-    bounds = (copied.keys(end).columns for end in ("least", "greatest"))
-    ranges = tuple(
-        KeyRange(least.combine_chunks(), most.combine_chunks()) for least, most in zip(*bounds)
-    )
     first, last = (copied.keys(end).take(pa.array(with_keys)) for end in ("first", "last"))
-    return SegmentIndex(segments, ranges, KeySearch(first, last, with_keys))
+    return SegmentIndex(segments, (), KeySearch(first, last, with_keys))
 
 
 def _by_key(group: RowGroup, stored: Sequence[bool]) -> tuple[Bounds, ...]:
@@ -151,7 +154,7 @@ def segment_rows(
     schema = empty_table(form).schema
     names = [table_key(i) for i in range(len(form.relation.key))]
     typed = pa.table([keys[i].cast(schema.field(n).type) for i, n in enumerate(names)], names)
-    wanted = WantedKeys(typed, rows, index.ranges)
+    wanted = index.wanted(typed, rows)
     turn = f"{batch.id}-{batch.epoch}"
     kept = kept_files(batch.root, f"segments-{form.relation.name}", at.memory)
     if kept is not None:

@@ -84,6 +84,7 @@ class CopyWriter:
         self._names: list[str] = []
         self._decoded: list[dict[str, int]] = []
         self._places: list[tuple[int, int, int, int, int, bool]] = []
+        self._group = self._first = 0
         self._spans: dict[str, list[pa.Table]] = {w: [] for w in _ENDS}
         self.rows = 0
 
@@ -104,13 +105,12 @@ class CopyWriter:
         writer = self._writer()
         keys = span(piece.rows.select(self._keys))
         number, sizes = len(self._names) - 1, self._decoded[-1]
-        before = [p for p in self._places if p[0] == number]
-        first = before[-1][3] if before else 0
-        place = (number, len(before), first, first + rows.num_rows, piece.size, keys is None)
-        self._places.append(place)
-        for end in _ENDS:
-            made = None if keys is None else getattr(keys, end).rename_columns(self._columns(end))
-            self._spans[end].append(self._empty(end) if made is None else made)
+        first, end = self._first, self._first + rows.num_rows
+        self._places.append((number, self._group, first, end, piece.size, keys is None))
+        self._group, self._first = self._group + 1, end
+        for at, which in enumerate(_ENDS):
+            made = None if keys is None else keys[at].rename_columns(self._columns(which))
+            self._spans[which].append(self._empty(which) if made is None else made)
         for name, column in zip(rows.column_names, rows.columns):
             sizes[name] = sizes.get(name, 0) + column.nbytes
         writer.write_table(rows, row_group_size=max(1, rows.num_rows))
@@ -128,6 +128,7 @@ class CopyWriter:
         if self._parquet is None:
             self._names.append(f"part-{len(self._names):05d}.parquet")
             self._decoded.append({})
+            self._group = self._first = 0
             out = self._out = self._storage.writer(self._folder / self._names[-1])
             self._parquet = pq.ParquetWriter(out, self._schema, compression="zstd")
         return self._parquet
@@ -168,20 +169,20 @@ class CopyWriter:
         self._storage.sync(self._folder)
 
 
-_ENDS = ("first", "last", "least", "greatest")
+_ENDS = ("first", "last")
 _PLACES = ("file", "group", "begin", "end", "bytes", "empty")
 _PLACE_TYPES = (pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.bool_())
 
 
 @dataclass(frozen=True)
 class CopyIndex:
-    """The segments of a copy: the file of each by its number, row group, rows and bytes, and its keys; see `kernels.sorted_copy.Span`."""
+    """The segments of a copy: the file of each by its number, row group, rows and bytes, and its first and last key."""
 
     keyed: str
     table: pa.Table
 
     def keys(self, end: str) -> pa.Table:
-        """The first, last, least or greatest keys of the segments; null where one has none."""
+        """The first or the last keys of the segments; null where one has none."""
         names = [n for n in self.table.column_names if n.startswith(f"{end}_")]
         return self.table.select(names)
 
