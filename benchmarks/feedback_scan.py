@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -74,7 +74,7 @@ def cases(rows: int, keys: int, few: int, records: int) -> list[Case]:
             text = f"~{{segment < {low} OR >= {low + int(keys * share)} OR IS NULL}}"
             made.append(Case(f"{reading}, {share:.0%} in view", rows, keys, (text,), reading))
     made.append(Case("no records", few, keys, ()))
-    forms = {
+    forms: dict[str, Callable[[int], str]] = {
         "of one shape": lambda k: f"~{{segment = -{k}, n = {k}}}",
         "of ranges": lambda k: f"~{{segment >= {-10 * k - 10} AND < {-10 * k - 5}, n < {-k}}}",
     }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.engine.driver.copies import CopyUse
-from slackwater.engine.driver.relations import NEVER, RelationUse
-from slackwater.engine.paths.segments import segment_index
+from slackwater.engine.driver.relations import NEVER
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.control import request_refresh
 from slackwater.engine.store.copies import read_index
@@ -27,7 +26,7 @@ from slackwater.model.schema import Field
 from slackwater.sources.called import FunctionRows
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import failing
-from tests.engine.test_relations import FIELDS, HELD, LEFT, PAIRS, Query, Rows
+from tests.engine.test_relations import FIELDS, HELD, LEFT, PAIRS, Query
 
 MINUTE = 60_000_000
 
@@ -296,7 +295,7 @@ def test_a_function_that_recovers_starts_its_count_anew(tmp_path: Path) -> None:
     given = Given(lambda: {1: "a"})
     with stopped(Copied(tmp_path, given=given, refresh=NEVER)) as query:
         query.start()
-        for round in range(2):
+        for _ in range(2):
             for bad in (True, True, False):
                 given.rows_of = broken if bad else lambda: {1: "b"}
                 request_refresh(query.run.checkpoint, "d")
@@ -407,7 +406,7 @@ def test_a_crash_anywhere_gives_what_no_crash_gives(
     """The table is another one after each crash; a batch that has an intent gives what it would have given."""
     monkeypatch.setenv(kept.LOCAL_DIRS, str(tmp_path / "executor"))
     with stopped(Copied(tmp_path, memory=2_000)) as query:
-        query.write({n: "v0" for n in range(100)})
+        query.write(dict.fromkeys(range(100), "v0"))
         batches = 8 if hit > 1 else 7
         intended: dict[int, str] = {}
         keys = pa.table({"k": pa.array([1], pa.int64()), "ts": pa.array([1], pa.int64())})
@@ -420,7 +419,7 @@ def test_a_crash_anywhere_gives_what_no_crash_gives(
                     query.start()
                     while query.run.done < batches:
                         number = query.run.done
-                        query.write({n: f"v{number}" for n in range(100)})
+                        query.write(dict.fromkeys(range(100), f"v{number}"))
                         query.run.step()
             except failpoints.InjectedFailure:
                 assert not crashed
@@ -430,7 +429,7 @@ def test_a_crash_anywhere_gives_what_no_crash_gives(
                 path = None if made is None else Path(made.intents) / f"{number:012d}.json"
                 if path is not None and path.exists():
                     intended[number] = f"v{number}"
-                query.write({n: "between" for n in range(100)})
+                query.write(dict.fromkeys(range(100), "between"))
             finally:
                 query.run.stop()
             assert crashed or query.run.done == batches

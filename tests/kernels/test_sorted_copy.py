@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,12 @@ def test_segments_have_theta_to_twice_theta_where_values_allow_it(
     ends = cut(sizes, theta)
     starts = [0, *ends[:-1]]
     parts = [sizes[a:b] for a, b in zip(starts, ends, strict=True)] if sizes else []
-    assert sum(parts, []) == sizes and all(parts)
+    assert list(chain.from_iterable(parts)) == sizes and all(parts)
     for n, part in enumerate(parts):
         assert sum(part) <= 2 * theta or len([s for s in part if s]) == 1
         if sum(part) < theta:
             # It is the last one, or in front of a value that it could not take in; and the one before it could not take it in.
-            after = next((s for s in sum(parts[n + 1 :], []) if s), None)
+            after = next((s for s in chain.from_iterable(parts[n + 1 :]) if s), None)
             assert after is None or sum(part) + parts[n + 1][0] > 2 * theta
             assert n == 0 or sum(parts[n - 1]) + sum(part) > 2 * theta
 

@@ -36,7 +36,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "string": ("", "a", "A", "ä", "a "), "double": (0.0, -0.0, float("nan"), 1.5, float("inf")),
     "decimal(12,2)": (Decimal("0.00"), Decimal("1.10"), Decimal("-7.25")), "date": (DAY, DAY.replace(day=2)),
     "timestamp": (dt.datetime(2026, 1, 1, 2, tzinfo=UTC), dt.datetime(2026, 1, 1, 3, tzinfo=UTC)), "binary": (b"", b"a", b"\x00"),
-    "float": (0.0, -0.0, float("nan"), -1.5, float("-inf")), "timestamp_ntz": (dt.datetime(2026, 1, 1, 2), dt.datetime(1900, 1, 1)),
+    "float": (0.0, -0.0, float("nan"), -1.5, float("-inf")), "timestamp_ntz": (dt.datetime.fromisoformat("2026-01-01T02:00:00"), dt.datetime.fromisoformat("1900-01-01T00:00:00")),
 }  # fmt: skip
 WIDER = {"bigint": "int", "decimal(12,2)": "decimal(6,1)", "double": "float"}
 """The stream's type where it is another one than the relation's, which is the one that both are compared as."""

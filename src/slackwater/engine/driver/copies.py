@@ -175,11 +175,14 @@ class Copies:
             return  # what it misses is seen once it has been taken
         identity = self._use.source.identity()
         of_version = self.about(version)
-        if identity is not None and of_version is not None:
-            if (of_version.source, of_version.keyed) == (identity, self._keyed):
-                self._refused = None
-                self.said = Said(asked, now, None)
-                return
+        same = of_version is not None and (of_version.source, of_version.keyed) == (
+            identity,
+            self._keyed,
+        )
+        if identity is not None and same:
+            self._refused = None
+            self.said = Said(asked, now, None)
+            return
         if identity is not None and identity == self._refused and not again:
             return
         attempt = self._attempt = _Attempt(asked, now, identity)

@@ -145,7 +145,7 @@ class CopyWriter:
             self._writer()  # a table without rows has a file without any
         self._close()
         columns = (
-            dict(zip(_PLACES, zip(*self._places))) if self._places else {n: () for n in _PLACES}
+            dict(zip(_PLACES, zip(*self._places))) if self._places else dict.fromkeys(_PLACES, ())
         )
         table = pa.table({n: pa.array(v, t) for (n, v), t in zip(columns.items(), _PLACE_TYPES)})
         for end in _ENDS:
