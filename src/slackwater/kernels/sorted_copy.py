@@ -210,4 +210,5 @@ def span(keys: pa.Table) -> tuple[pa.Table, pa.Table] | None:
     places = np.flatnonzero(whole)
     if not len(places):
         return None
-    return keys.slice(places[0], 1), keys.slice(places[-1], 1)
+    # Taken, not sliced: a slice would keep the whole segment in memory.
+    return keys.take(pa.array(places[:1])), keys.take(pa.array(places[-1:]))

@@ -117,7 +117,9 @@ def per_key(relation: Relation, version: Version) -> str:
         return "its files cannot be read now"
     if index.search is not None:
         mean = index.search.per_key()
-        return f"a key is in {mean:.1f} of {len(index.segments)} segments on average, those of a copy"
+        return (
+            f"a key is in {mean:.1f} of {len(index.segments)} segments on average, those of a copy"
+        )
     mean = min((segments_per_key(r, index.rows) for r in index.ranges), default=0.0)
     text = f"a key may be in {mean:.1f} of {len(index.segments)} segments on average"
     if mean > MANY:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.store import failpoints
-from slackwater.engine.store.files import damaged, seal, unseal
+from slackwater.engine.store.files import checksum, damaged, seal, unseal
 from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.storage import NewFile, Storage, renaming
 from slackwater.engine.store.versions import Seen, TableFile, seen_file
@@ -130,7 +130,9 @@ class CopyWriter:
             self._decoded.append({})
             self._group = self._first = 0
             out = self._out = self._storage.writer(self._folder / self._names[-1])
-            self._parquet = pq.ParquetWriter(out, self._schema, compression="zstd")
+            self._parquet = pq.ParquetWriter(
+                out, self._schema, compression="zstd", write_page_checksum=True
+            )
         return self._parquet
 
     def _close(self) -> None:
@@ -154,11 +156,13 @@ class CopyWriter:
             for name in schema.names:
                 table = table.append_column(name, spans[name])
         told = about(self.rows)
-        with self._storage.writer(self._folder / INDEX) as out:
-            marks = {"format": str(FORMAT), "keyed": told.keyed}
-            plain = table.replace_schema_metadata(marks)
-            with pa.ipc.new_file(out, plain.schema) as writer:
-                writer.write_table(plain)
+        marks = {"format": str(FORMAT), "keyed": told.keyed}
+        plain, sink = table.replace_schema_metadata(marks), pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, plain.schema) as writer:
+            writer.write_table(plain)
+        body = sink.getvalue()
+        sealed = body.to_pybytes() + checksum(body).to_bytes(_CRC, "little")
+        self._storage.write(self._folder / INDEX, sealed)
         files = [{"name": n, "decoded": d} for n, d in zip(self._names, self._decoded)]
         for one in files:
             sizes = one["decoded"]
@@ -169,6 +173,7 @@ class CopyWriter:
         self._storage.sync(self._folder)
 
 
+_CRC = 4
 _ENDS = ("first", "last")
 _PLACES = ("file", "group", "begin", "end", "bytes", "empty")
 _PLACE_TYPES = (pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.bool_())
@@ -198,15 +203,18 @@ class CopyIndex:
 
 def read_index(index: Seen) -> CopyIndex:
     """The index of a copy."""
-    path = PurePath(index[0])
+    path, what = PurePath(index[0]), "index of a relation's copy"
     try:
         data = PRIVATE.read(path)
-        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    except (OSError, pa.ArrowException) as error:
-        raise damaged(path, "index of a relation's copy", str(error)) from error
+    except OSError as error:
+        raise damaged(path, what, str(error.strerror)) from error
+    body = data[:-_CRC]
+    if int.from_bytes(data[-_CRC:], "little") != checksum(body):
+        raise damaged(path, what, f"its checksum does not match ({len(data)} bytes)")
+    table = pa.ipc.open_file(pa.py_buffer(body)).read_all()
     marks = table.schema.metadata or {}
     if marks.get(b"format") != str(FORMAT).encode():
-        raise damaged(path, "index of a relation's copy", "a newer version of Slackwater wrote it")
+        raise damaged(path, what, "another version of Slackwater wrote it")
     return CopyIndex(marks[b"keyed"].decode(), table)
 
 
