@@ -5,23 +5,36 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import NEVER
 from slackwater.engine.paths import relation_tables, segments
 from slackwater.engine.store import failpoints, kept
+from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.control import request_refresh
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.testing.clock import ManualClock
-from slackwater.testing.local.run import failing
-from tests.engine.test_relation_copies import MINUTE, SECRET, Copied, Given, broken, stopped
+from slackwater.testing.local.run import failing, scratch_folder
+from tests.engine.test_relation_copies import (
+    MINUTE,
+    SECRET,
+    Copied,
+    Given,
+    broken,
+    contextless,
+    stopped,
+)
 from tests.engine.test_relations import HELD
+from tests.examples import examples
 
 
 class Slow:
@@ -228,3 +241,91 @@ def test_a_copy_that_is_damaged_gives_no_wrong_row(
     query.run.newest_versions = True
     query.beside(**changed)
     assert len(query.again()) == 1000
+
+
+# ---- restarts and crashes, beside the batches ----
+
+POINTS = (
+    *failpoints.COPY_POINTS,
+    "relation.listed",
+    "intent.before",
+    "intent.after",
+    "job.after",
+    "gc.after",
+)
+
+
+def named(query: Copied, number: int) -> str | None:
+    """The version that the intent or the manifest of a batch names."""
+    checkpoint = query.run.checkpoint
+    one = manifests.read(checkpoint, number) or manifests.read_intent(checkpoint, number)
+    return None if one is None else one.relations["d"].version
+
+
+@given(
+    st.lists(st.sampled_from(["batch", "batch", "refresh", "wait", "fail", "start", *POINTS]), min_size=3, max_size=14),
+    st.booleans(),
+    st.sampled_from([None, SEGMENTS]),
+    st.sampled_from([1, 60, 100_000]),
+)  # fmt: skip
+@examples(40)
+@pytest.mark.spec("XJ-F57")
+def test_every_batch_reads_one_version_and_the_same_when_it_is_repeated(
+    steps: list[str], is_slow: bool, form: Any, theta: int
+) -> None:
+    """The names in the table say in which call they were made: none is of a copy that was not complete, none goes back."""
+    keys, fails = range(12), [False]
+
+    def rows() -> Any:
+        if fails[0]:
+            raise ValueError(SECRET)
+        number = source.calls
+        if is_slow:
+            time.sleep(0.002)
+        return dict.fromkeys(keys, f"call {number}")
+
+    source = Given(rows)
+    with pytest.MonkeyPatch.context() as patched, scratch_folder() as folder:
+        patched.setenv(kept.LOCAL_DIRS, str(folder / "executor"))
+        with stopped(Copied(folder, given=source, refresh=NEVER, theta=theta)) as query:
+            changed: dict[str, Any] = {"memory": 1 << 16, "form": form}
+
+            def restarted() -> None:
+                query.run.stop()
+                query.run.loop.relations.stop()
+                query.beside(**changed)
+
+            def batch(point: str | None) -> list[Any]:
+                try:
+                    with failing(point) if point else contextless():
+                        return query.batch(*keys)
+                except failpoints.InjectedFailure:
+                    # Also one that struck in the thread of a copy, maybe in an earlier batch.
+                    number = query.run.done
+                    begun = named(query, number)
+                    restarted()
+                    found = query.again()
+                    assert begun in (None, named(query, number))
+                    return found
+
+            query.beside(**changed)
+            last, failures = 1, 0
+            for step in ["batch", *steps, "wait", "batch"]:
+                if step == "refresh":
+                    request_refresh(query.run.checkpoint, "d")
+                elif step == "wait":
+                    query.made()
+                elif step == "fail":
+                    failures += not fails[0]
+                    fails[0] = not fails[0] and failures < 3
+                elif step == "start":
+                    restarted()
+                else:
+                    found = batch(step if step in POINTS else None)
+                    names = {name for _, name in found}
+                    assert len(found) == len(keys) and len(names) == 1
+                    number = int(names.pop().split()[1])
+                    assert last <= number <= source.calls
+                    last = number
+            query.run.loop.relations.copies_of("d").wait()
+            assert len([n for n in query.copies if n.startswith("copy-")]) <= 7

@@ -64,7 +64,7 @@ def key_digest(relation: Relation, stored: Sequence[Field | None]) -> str:
 
 
 class CopyWriter:
-    """Writes the segments of one copy. It is whole when the context ends without an error.
+    """Writes the segments of one copy, within a context. It is whole after `end`.
 
     ``keys`` are the columns by which the rows come sorted; those that are no fields of the table are left out of the files.
     """
@@ -94,7 +94,9 @@ class CopyWriter:
     def __exit__(
         self, kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
     ) -> None:
-        if kind is not None and self._out is not None:
+        if kind is None:
+            self._close()
+        elif self._out is not None:
             self._out.abandon()
 
     def add(self, piece: Piece) -> None:
@@ -142,10 +144,10 @@ class CopyWriter:
         self._parquet = self._out = None
 
     def end(self, about: Callable[[int], About]) -> None:
-        """Close the files and write what is said of them; ``about`` is given the number of rows."""
+        """Write what is said of the files, behind the context; ``about`` is given the number of rows."""
         if not self._names:
             self._writer()  # a table without rows has a file without any
-        self._close()
+            self._close()
         columns = (
             dict(zip(_PLACES, zip(*self._places))) if self._places else dict.fromkeys(_PLACES, ())
         )
