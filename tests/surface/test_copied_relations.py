@@ -23,6 +23,7 @@ from slackwater.testing import local_job
 from slackwater.testing.local import job as job_module
 from tests.surface.helpers import UTC, run, small_tables
 from tests.surface.test_relations import readings, refused, write
+from tests.test_docs import ROOT, python_blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -391,3 +392,30 @@ def test_an_input_that_would_read_copies_is_refused(spark: SparkSession, tmp_pat
     d = sw.relation(write(tmp_path / "d", {1: "a"}), "id", "d", store=tmp_path / "in" / "copies")
     with pytest.raises(SlackwaterError, match="store"):
         run(s.join(d, ON), tmp_path / "q")
+
+
+def test_the_recipes_of_the_documents_read_their_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = (
+        "CREATE TABLE devices (id BIGINT, name TEXT)",
+        "INSERT INTO devices VALUES (1, 'a'), (2, 'b')",
+    )
+    with sqlite3.connect("devices.db") as db, duckdb.connect("devices.duckdb") as other:
+        for sql in made:
+            db.execute(sql)
+            other.execute(sql)
+    blocks = [code for _, code in python_blocks((ROOT / "docs/relations.md").read_text("utf-8"))]
+    for name in ("from_sqlite", "from_duckdb"):
+        (code,) = (c for c in blocks if f"def {name}(" in c)
+        known: dict[str, Any] = {"sw": sw}
+        exec(compile(code, "docs/relations.md", "exec"), known)
+        assert known["devices"].dtypes == [("id", "bigint"), ("name", "string")]
+        read = known[name]()
+        table = read.read_all() if isinstance(read, pa.RecordBatchReader) else read
+        assert table.to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    (code,) = (c for c in blocks if "def publish(" in c)
+    exec(compile(code, "docs/relations.md", "exec"), known)
+    known["publish"]("1")
+    assert pq.read_table("tables/devices").num_rows == 2
