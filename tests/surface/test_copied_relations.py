@@ -370,6 +370,8 @@ def test_stores_and_options_that_cannot_be_are_refused(spark: SparkSession, tmp_
     refused("AMBIGUOUS_COLUMN", lambda: sw.relation(lambda: twice, "id", "d"), "case")
     odd = pa.table({"id": pa.array([1], pa.uint64())})
     refused("UNSUPPORTED_TYPE", lambda: sw.relation(lambda: odd, "id", "d"), "bigint")
+    odd = pa.table({"id": [1], "x": pa.array([1], pa.decimal256(50))})
+    refused("UNSUPPORTED_TYPE", lambda: sw.relation(lambda: odd, "id", "d"), "'x'")
     d = sw.relation(path, "id", "d", store=tmp_path / "c")
     e = sw.relation(other, "id", "e", store=tmp_path / "c" / "inner")
     both = s.join(d, ON, how="left_semi").join(e, ON, how="left_semi")
