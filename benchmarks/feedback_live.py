@@ -47,9 +47,10 @@ class Treatment:
 class Step:
     """What files gave: seconds of the batch and of its first stage, CPU seconds of this process, and progress records.
 
-    ``sending`` are CPU seconds in which something was sent to the query before; ``cpu`` are those of the batch.
+    ``sending`` are CPU seconds in which something was sent to the query; ``cpu`` are those of the batch.
 
-    There is one record, or there are several where a batch began between the files of two inputs.
+    There is one record, or there are several where a batch began between the files of two inputs. ``alone`` says whether
+    there was no other batch: one that begins just before the files are there takes in by itself what was sent.
     """
 
     seconds: float
@@ -57,6 +58,7 @@ class Step:
     records: list[dict[str, Any]]
     sending: float = 0.0
     scan: float = 0.0
+    alone: bool = True
 
     @property
     def record(self) -> dict[str, Any]:
@@ -104,16 +106,16 @@ class Live:
         )
         return cls(spark, treatment, query, folders, work)
 
-    def step(self, files: Files, before: Callable[[Live], None] | None = None) -> Step:
-        """One batch of files, from their appearance to the end of the batch; ``before`` is called first."""
-        first = time.process_time()
-        if before is not None:
-            before(self)
-        sent = time.process_time() - first
+    def step(self, files: Files, send: Callable[[Live], None] | None = None) -> Step:
+        """One batch of files, from their appearance to the end of the batch; ``send`` is called as they appear."""
         known = {r["batchId"] for r in self.query.recentProgress}
-        begin = time.process_time()
         for name, file in files.items():
             shown(file, self.folders[name], len(self.steps))
+        first = time.process_time()
+        if send is not None:
+            send(self)
+        begin = time.process_time()
+        sent = begin - first
         self.query.processAllAvailable()
         cpu = time.process_time() - begin
         records = [r for r in self.query.recentProgress if r["batchId"] not in known]
@@ -121,7 +123,8 @@ class Live:
         if not with_rows:
             raise RuntimeError(f"{self.treatment.name}: no batch had rows")
         seconds = sum(r["durationMs"]["triggerExecution"] for r in with_rows) / 1000
-        self.steps.append(Step(seconds, cpu, with_rows, sent))
+        alone = len(records) == len(with_rows)
+        self.steps.append(Step(seconds, cpu, with_rows, sent, alone=alone))
         return self.steps[-1]
 
     def stop(self) -> None:
@@ -157,9 +160,13 @@ def rounds(
     *,
     warm_up: int,
     before: Callable[[Live], None] | None = None,
+    send: Callable[[Live], None] | None = None,
     label: str = "",
 ) -> Ran:
-    """Give each query the same batches in turns. A batch is its files, and the files for treatments that are ``sparse``."""
+    """Give each query the same batches in turns. A batch is its files, and the files for treatments that are ``sparse``.
+
+    ``before`` is called in front of each batch of a query, ``send`` as its files appear.
+    """
     inputs = list(batches[0][0])
     lives: list[Live] = []
     try:
@@ -168,7 +175,9 @@ def rounds(
             # The one that begins changes: what a batch leaves in caches helps the next.
             order = lives[number % len(lives) :] + lives[: number % len(lives)]
             for live in order:
-                live.step(sparse if live.treatment.sparse else whole, before)
+                if before is not None:
+                    before(live)
+                live.step(sparse if live.treatment.sparse else whole, send)
             if label:
                 taken = ", ".join(f"{x.treatment.name} {x.steps[-1].seconds:.2f}" for x in lives)
                 say(f"{label}, batch {number + 1} of {len(batches)}: {taken} s")
@@ -176,11 +185,12 @@ def rounds(
         for live in lives:
             live.stop()
     steps = {x.treatment.name: x.steps for x in lives}
-    # Where a query began a batch between the files of two inputs, the round is no comparison of times.
+    # Where a query began a batch between the files of two inputs, or between these and what was sent, the round is no
+    # comparison of times.
     same = [
         i
         for i in range(warm_up, len(batches))
-        if all(len(s[i].records) == 1 for s in steps.values())
+        if all(len(s[i].records) == 1 and (send is None or s[i].alone) for s in steps.values())
     ]
     return Ran(
         {name: [s[i] for i in same] for name, s in steps.items()},

@@ -90,7 +90,7 @@ class Messages:
     chains: tuple[int, ...] = (1, 5, 10, 15)
     batch_rows: int = 54_000
     records: int = 1000
-    rounds: int = 10
+    rounds: int = 14
 
     @property
     def name(self) -> str:
@@ -127,7 +127,7 @@ def messages(spark: SparkSession, case: Messages, scratch: Path) -> dict[str, An
         ]
         label = f"{case.name}, {length} filters"
         ran = rounds(
-            spark, treatments, build, batches, scratch / "out", warm_up=WARM_UP, before=send, label=label
+            spark, treatments, build, batches, scratch / "out", warm_up=WARM_UP, send=send, label=label
         )  # fmt: skip
         found[f"{length} filters"] = {t.name: beside(ran, t.name) for t in treatments[1:]}
     found[f"{case.records} records"] = many(spark, case, batches, scratch)

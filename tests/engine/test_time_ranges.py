@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.engine.lowlevel import time_ranges as module
+from slackwater.engine.lowlevel import fused_scan as module
 from slackwater.engine.lowlevel.fused import Dialect, _verdict
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.time_ranges import TimeRange, time_ranges

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from slackwater.model.node import Aggregate, Dedup, Join, Node, Source
+from slackwater.model.same import Same
 from slackwater.model.window import TimeWindow, is_all_time
 from slackwater.semantics.feedback.columns import moved, parted, settled
 from slackwater.semantics.feedback.value import ANY, both
@@ -421,8 +423,25 @@ def is_covered(record: Pattern, bounds: Bounds, patterns: Patterns = ()) -> bool
     return is_past(record, bounds) or any(record.within(p) for p in patterns)
 
 
+@lru_cache(maxsize=256)
+def _first_ends(records: Same[Patterns]) -> Mapping[str, int]:
+    """By column, the least bound that some record with a test on it is past."""
+    ends: dict[str, int] = {}
+    for record in records.it:
+        for column, test in record.tests:
+            highs = [high for _, high in test.spans]
+            if not test.null and all(isinstance(h, int) for h in highs):
+                last = max((h for h in highs if isinstance(h, int)), default=START)
+                ends[column] = min(last, ends.get(column, last))
+    return ends
+
+
 def not_covered(records: Patterns, bounds: Bounds, patterns: Patterns = ()) -> Patterns:
     """Records that a later row may match; the very same object if that is all of them."""
+    if not patterns and all(
+        bounds.get(c, START) < e for c, e in _first_ends(Same(records)).items()
+    ):
+        return records
     left = tuple(r for r in records if not is_covered(r, bounds, patterns))
     return records if len(left) == len(records) else left
 

@@ -251,12 +251,17 @@ def late_sql(ticks: str, bound: str) -> str:
     return f"({ticks} < {bound})"
 
 
+def beyond_sql(ticks: str, limit: str) -> str:
+    """`is_beyond`, null for a row without a time; ``limit`` is a number, too: `limit_or_end`."""
+    return f"{ticks} > {limit}"
+
+
 def verdict_sql(ticks: str, bound: str, limit: str) -> str:
     """`judge` where no row is sent aside and there are no patterns, as one number: see `LATE`.
 
     ``ticks`` are those of `usable_sql`. ``limit`` is a number, too: `limit_or_end`.
     """
-    late, beyond = late_sql(ticks, bound), f"{ticks} > {limit}"
+    late, beyond = late_sql(ticks, bound), beyond_sql(ticks, limit)
     return (
         f"CASE WHEN {late} THEN CASE WHEN {beyond} THEN {LATE + FUTURE} ELSE {LATE} END "
         f"WHEN {beyond} THEN {FUTURE} WHEN {ticks} IS NOT NULL THEN 0 END"

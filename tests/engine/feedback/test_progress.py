@@ -112,7 +112,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     apart, rows = fused_scan._measures, GivenUp.tell
 
     def measures(task: Any, parted: Apart, splits: Any, ranges: Any) -> pa.Table:
-        known = parted.told(task.batch, splits, ranges) is not None
+        known = parted.measures_of_footers(task.batch, splits, ranges) is not None
         TAKEN["fused, footers" if known else "fused, a statement"] += 1
         return apart(task, parted, splits, ranges)
 

@@ -19,7 +19,7 @@ from slackwater.engine.driver.sealing import (
     still_sealed,
 )
 from slackwater.engine.lowlevel.unread import NOTHING, Unread
-from slackwater.engine.plan.guards import NO_GUARDS, Guards, Same, Wanted, guards
+from slackwater.engine.plan.guards import NO_GUARDS, Guards, Wanted, guards
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.said import said
 from slackwater.engine.progress.recall import recall_joins
@@ -38,6 +38,7 @@ from slackwater.errors import CheckpointError
 from slackwater.kernels.translate.records import can_test, has_sound_values
 from slackwater.model.node import Node
 from slackwater.model.reacting import USUAL
+from slackwater.model.same import Same
 from slackwater.semantics.feedback.standing import (
     Request,
     Standing,

@@ -13,10 +13,10 @@ from slackwater.engine.clock import wall_micros
 from slackwater.engine.operators.kinds import AfterBatch
 from slackwater.engine.operators.registry import kind_of
 from slackwater.engine.paths.reports import TaskReport, progress_of, reports_of
-from slackwater.engine.plan.guards import Same
 from slackwater.engine.progress.record import quality_record
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Source
+from slackwater.model.same import Same
 from slackwater.model.time import TimeColumn, iso
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.feedback.value import Feedback

@@ -280,7 +280,7 @@ class Relations:
             if use.copy.store is not None:
                 place = PurePath(use.copy.store)
             store = Store(checkpoint.storage, place, checkpoint.epoch)
-            store.open(name, self._query)
+            store.claim(name, self._query)
             fields = fields_read(self._forms, name)
             self._copies[name] = Copies(
                 use.copy, self._relation(name), fields, use.memory, checkpoint.storage, store

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from slackwater.engine.paths.reports import TaskReport, reports_of
-from slackwater.engine.plan.guards import Same
 from slackwater.engine.plan.plan import Plan
 from slackwater.model.node import Aggregate, Node
+from slackwater.model.same import Same
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.feedback_rules import Layout

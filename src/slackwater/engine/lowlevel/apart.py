@@ -29,7 +29,13 @@ from slackwater.model.join_times import leaves
 from slackwater.model.names import sub_query
 from slackwater.model.node import Source
 from slackwater.model.schema import Field
-from slackwater.semantics.lateness import entering_verdicts, is_beyond, is_late, usable_sql
+from slackwater.semantics.lateness import (
+    beyond_sql,
+    entering_verdicts,
+    is_beyond,
+    is_late,
+    usable_sql,
+)
 from slackwater.semantics.limits import END
 
 
@@ -53,20 +59,20 @@ class Apart:
         duck = Dialect(duck=True)
         limits = numbers_of(batch, self.rest)[len(self.rest.source.times) :]
         spared = [
-            f" OR coalesce({usable_sql(duck.ticks(time))} > {limit}, FALSE)"
+            f" OR coalesce({beyond_sql(usable_sql(duck.ticks(time)), str(limit))}, FALSE)"
             for time, limit, known in zip(self.rest.source.times, limits, ranges, strict=False)
             if limit < END and (known is None or is_beyond(known.greatest, limit))
         ]
         match = self.guard.match.duck
         return f"SELECT * FROM {sub_query(base)} WHERE NOT {match}{''.join(spared)}"
 
-    def told(
+    def measures_of_footers(
         self, batch: Batch, splits: Sequence[Split], ranges: Sequence[TimeRange | None]
     ) -> pa.Table | None:
         """The measures of all rows, if footers tell them: see `measures_sql`."""
         source = self.rest.source
         spans = times_of_footers(batch, self.rest, ranges)
-        if len(spans) < len(source.times):
+        if len(spans) != len(source.times):
             return None
         bounds = numbers_of(batch, self.rest)
         if any(is_late(least, bounds[i]) for i, (least, _) in spans.items()):

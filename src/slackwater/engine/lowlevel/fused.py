@@ -419,7 +419,7 @@ def deliver_fused(
 ) -> None:
     """Summarise and send on what the fused query gave. Progress goes by ``measures`` if that did not see all rows."""
     spec = fused.operator.aggregation
-    table = told(table)
+    table = without_marks(table)
     task.summaries.append(_summary(fused, table if measures is None else measures))
     for n, step in enumerate(fused.counted, 1):
         if not (isinstance(step, PaceStep) and step.keeps_old):
@@ -434,7 +434,7 @@ def deliver_fused(
     task.delivery.send_partials(fused.path, done)
 
 
-def told(table: pa.Table) -> pa.Table:
+def without_marks(table: pa.Table) -> pa.Table:
     """What a statement gave, without our prefix, its verdicts as numbers."""
     table = aggregate.without_prefix(table)
     for i, column in enumerate(table.column_names):

@@ -13,7 +13,7 @@ from slackwater.engine.lowlevel.fused import (
     deliver_fused,
     query,
     times_of_footers,
-    told,
+    without_marks,
 )
 from slackwater.engine.lowlevel.source_task import SourceTask
 from slackwater.engine.lowlevel.splits import Split, read_fields, scanned
@@ -39,7 +39,7 @@ def reduce_splits(task: SourceTask, fused: Fused, splits: Sequence[Split]) -> No
     with scanned(read_fields(task), splits, task.batch.settings.memory) as base:
         kept = parted.kept(task.batch, base, ranges)
         partials = _partials(task, parted.rest, kept, ranges, measured=False)
-    task.delivery.drop(parted.guard.place, parted.dropped(measures, told(partials)))
+    task.delivery.drop(parted.guard.place, parted.dropped(measures, without_marks(partials)))
     deliver_fused(task, parted.rest, partials, from_spark=False, measures=measures)
 
 
@@ -56,14 +56,14 @@ def _partials(
 
 def _measures(task: SourceTask, parted: Apart, splits: Sequence[Split], ranges: Ranges) -> pa.Table:
     """What progress needs of all rows, by partition and verdicts."""
-    known = parted.told(task.batch, splits, ranges)
+    known = parted.measures_of_footers(task.batch, splits, ranges)
     if known is not None:
         return known
     memory = task.batch.settings.memory
     with scanned(progress_fields(task.source, read_fields(task)), splits, memory) as base:
         sql = parted.measures(task.batch, base, ranges)
-        found = told(scan_to_arrow(connect(memory), sql, {}))
-    return _with_times(found, times_of_footers(task.batch, parted.rest, ranges))
+        measures = without_marks(scan_to_arrow(connect(memory), sql, {}))
+    return _with_times(measures, times_of_footers(task.batch, parted.rest, ranges))
 
 
 def _with_times(table: pa.Table, footers: Mapping[int, tuple[int, int]]) -> pa.Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -26,8 +27,10 @@ from slackwater.kernels.translate import records as sql
 from slackwater.model.duck_sql import quote
 from slackwater.model.names import ours, sub_query
 from slackwater.model.node import Source
+from slackwater.model.same import Same
 from slackwater.semantics.lateness import has_time, is_beyond, is_late, usable_sql, verdict_sql
 from slackwater.semantics.lateness import limit_or_end as end_of
+from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.settings import guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary
 
@@ -54,18 +57,15 @@ class GivenUp:
     def of(cls, readers: Sequence[SourceTask], splits: Sequence[Split]) -> GivenUp | None:
         """None if there is no feedback on the rows of the input, or its streams must see all rows."""
         first = readers[0]
-        there = {f.name for f in read_fields(first)}
-        source = first.source
-        records = tuple(
-            r for r in first.batch.guards.scans.get(source.input, ())
-            if sql.columns_of(source, (r,)) <= there
-        )  # fmt: skip
+        records = first.batch.guards.scans.get(first.source.input, ())
         if not records or not all(_is_plain(r.source) for r in readers):
             return None
-        spans = [_spans(r, splits) for r in readers]
-        match, lists = sql.listing(source, records)
-        tested = sql.columns_of(source, records)
-        return cls(readers, splits, str(match.duck), lists, tested, spans)
+        there = frozenset(f.name for f in read_fields(first))
+        made = _condition(first.source, there, Same(records))
+        if made is None:
+            return None
+        match, lists, tested = made
+        return cls(readers, splits, match, lists, tested, [_spans(r, splits) for r in readers])
 
     @contextmanager
     def others(self) -> Iterator[str]:
@@ -123,6 +123,20 @@ class GivenUp:
             # Rows whose partition is null are those of the partition without a name.
             _told(reader, row[_PART] or "", row[_ROWS], spans)
         return total
+
+
+@lru_cache(maxsize=16)
+def _condition(
+    source: Source, there: frozenset[str], records: Same[Patterns]
+) -> tuple[str, tuple[Listed, ...], frozenset[str]] | None:
+    """What is true for rows that match those records which test columns that are ``there``, the lists that its text names, and
+    the columns tested. It is made once in each worker: from batch to batch records are mostly the same.
+    """
+    usable = tuple(r for r in records.it if sql.columns_of(source, (r,)) <= there)
+    if not usable:
+        return None
+    match, lists = sql.listing(source, usable)
+    return str(match.duck), lists, sql.columns_of(source, usable)
 
 
 def _is_plain(source: Source) -> bool:

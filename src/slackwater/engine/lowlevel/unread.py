@@ -22,8 +22,10 @@ from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.reports import SourceReport
 from slackwater.engine.progress.quality import quality_settings
 from slackwater.kernels.column_engine import connect
+from slackwater.kernels.hulls import hulls
 from slackwater.kernels.types import arrow_type
 from slackwater.model.node import Source
+from slackwater.model.same import Same
 from slackwater.model.schema import Field
 from slackwater.semantics.feedback import order
 from slackwater.semantics.lateness import has_time, is_beyond, is_late
@@ -33,6 +35,8 @@ from slackwater.semantics.summary import PartitionSummary, SourceSummary
 
 _FOOTERS = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "string")
 """Types of which a footer's values are those of the rows."""
+_MANY = 16
+"""So many records are looked at all at once: that takes as long as some ten one by one."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def unread(batch: Batch, index: int, files: Mapping[str, Folders]) -> Unread:
     sources = [s for s in batch.plan.sources if s.input == index]
     if not records or not all(map(can_tell, sources)):
         return NOTHING
-    tested = {c for r in records for c in r.columns}
+    tested = hulls(Same(records)).columns
     fields = {f.name: f for f in sources[0].schema}
     rows = size = 0
     spans: dict[str, dict[str, TimeRange]] = {s.name: {} for s in sources}
@@ -89,11 +93,13 @@ def unread(batch: Batch, index: int, files: Mapping[str, Folders]) -> Unread:
     limits = [_limits(batch, s) for s in sources]
     for path, folders in files.items():
         groups = list(_groups(path, folders, fields, tested, sources))
-        gone = [g for g in groups if _is_gone(limits, records, g)]
-        if not gone:
+        split: dict[bool, list[_Group]] = {True: [], False: []}
+        for g in groups:
+            split[_is_gone(limits, records, g)].append(g)
+        if not split[True]:
             continue
-        kept[path] = tuple((g.first, g.end, g.bytes) for g in groups if g not in gone)
-        for g in gone:
+        kept[path] = tuple((g.first, g.end, g.bytes) for g in split[False])
+        for g in split[True]:
             rows, size = rows + g.end - g.first, size + g.bytes
             for s in sources:
                 for t in s.times:
@@ -149,7 +155,10 @@ def _is_gone(limits: Sequence[_Limits], records: Patterns, group: _Group) -> boo
                 return False
             if is_late(span.least, bound) or is_beyond(span.greatest, limit):
                 return False
-    return any(_is_within(group, r) for r in records)
+    if len(records) < _MANY:
+        return any(_is_within(group, r) for r in records)
+    may = hulls(Same(records)).candidates(group.held)
+    return any(_is_within(group, records[i]) for i in may)
 
 
 def _is_within(group: _Group, record: Pattern) -> bool:
@@ -160,7 +169,7 @@ def _groups(
     path: str,
     folders: Folders,
     fields: Mapping[str, Field],
-    tested: set[str],
+    tested: frozenset[str],
     sources: Sequence[Source],
 ) -> Iterator[_Group]:
     footer = read_metadata(path)

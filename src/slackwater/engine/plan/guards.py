@@ -7,11 +7,12 @@ is put up, and where Spark evaluates the steps of a path, tasks pass over those 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any
 
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.stations import Station, members, shown_at, stations
@@ -20,28 +21,11 @@ from slackwater.kernels.listed import Listed
 from slackwater.kernels.translate import records as sql
 from slackwater.model.join import is_existence
 from slackwater.model.node import Join, Late, Node, Source
+from slackwater.model.same import Same
 from slackwater.model.schema import Expr
 from slackwater.semantics.feedback_rules import Layout, Place, Shade, agreed
 from slackwater.semantics.join import outer_inputs
 from slackwater.semantics.patterns import Pattern, Patterns
-
-T = TypeVar("T")
-
-
-class Same(Generic[T]):
-    """A value as a key of what is remembered about it: only the very same object is equal. It is kept, so its id is its own."""
-
-    __slots__ = ("it",)
-
-    def __init__(self, it: T):
-        self.it = it
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.it is other.it
-
-    def __hash__(self) -> int:
-        return id(self.it)
-
 
 Written = tuple[Expr, tuple[Listed, ...]]
 """A condition, and the lists that its text names."""
@@ -59,6 +43,11 @@ class Guards:
     paths: Mapping[int, tuple[Placed, ...]] = field(default_factory=dict)
     records: Mapping[str, int] = field(default_factory=dict)
     scans: Mapping[int, Patterns] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Tasks of each batch are sent the same records, up to thousands: they are written and read once.
+        scans = {i: _packed(Same(records)) for i, records in self.scans.items()}
+        return _unpickled, (self.paths, self.records, scans)
 
     def of(self, path: Path) -> tuple[Placed, ...]:
         """Those of a path."""
@@ -91,6 +80,23 @@ class Guards:
             i: tuple((a, replace(g, moving=True)) for a, g in p) for i, p in self.paths.items()
         }
         return replace(self, paths=moved)
+
+
+@lru_cache(maxsize=16)
+def _packed(records: Same[Patterns]) -> bytes:
+    return pickle.dumps(records.it, pickle.HIGHEST_PROTOCOL)
+
+
+@lru_cache(maxsize=16)
+def _unpacked(data: bytes) -> Patterns:
+    records: Patterns = pickle.loads(data)
+    return records
+
+
+def _unpickled(
+    paths: Mapping[int, tuple[Placed, ...]], counts: Mapping[str, int], scans: Mapping[int, bytes]
+) -> Guards:
+    return Guards(paths, counts, {i: _unpacked(data) for i, data in scans.items()})
 
 
 def with_guards(path: Path, placed: Sequence[Placed]) -> Path:

@@ -234,7 +234,7 @@ class Store:
     def __init__(self, storage: Storage, path: PurePath, epoch: int):
         self._storage, self.path, self._epoch = storage, path, epoch
 
-    def open(self, relation: str, query: str) -> None:
+    def claim(self, relation: str, query: str) -> None:
         """Take the directory for a relation, and remove what dead drivers were making there."""
         owner = {"relation": relation, "query": query}
         try:

@@ -21,6 +21,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import seal, unseal
 from slackwater.engine.store.manifest import Intent, Manifest
 from slackwater.errors import SlackwaterError
+from slackwater.model.same import Same
 from slackwater.semantics.feedback.standing import Request, Standing
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.feedback_rules import Shade
@@ -61,7 +62,7 @@ class FeedbackState:
         document = {
             "read": self.read,
             "standing": [_standing_document(s) for s in self.standing],
-            "asserted": {n: _records.document(rs) for n, rs in self.asserted.items()},
+            "asserted": _shared(self.asserted),
             "dark": {n: _shades.document(shades) for n, shades in self.dark.items()},
             "shades": {n: _shades.document(shades) for n, shades in self.shades.items()},
             "dropped": dict(self.dropped),
@@ -78,7 +79,7 @@ class FeedbackState:
         return cls(
             json["read"],
             tuple(_standing(s) for s in json["standing"]),
-            {n: _records.value(rs) for n, rs in json["asserted"].items()},
+            _by_operator(json["asserted"]),
             {n: _shades.value(shades) for n, shades in json["dark"].items()},
             {n: _shades.value(shades) for n, shades in json["shades"].items()},
             dict(json["dropped"]),
@@ -151,23 +152,25 @@ class _Known(Generic[T]):
     def __init__(self, read: Callable[[Any], T], write: Callable[[T], Any]):
         self._read = read
         self._write = write
-        self._pairs: tuple[tuple[T, Any], ...] = ()
+        self._pairs: tuple[tuple[T, str], ...] = ()
 
-    def document(self, value: T) -> Any:
-        """Plain lists and dicts. They are not to be changed."""
+    def document(self, value: T) -> str:
+        """JSON as a text: files that hold it are written and read in one piece, and it is made once."""
         for known, document in self._pairs:
             if known is value:
                 return document
-        return self._keep(value, self._write(value))[1]
+        text = json.dumps(self._write(value), separators=(",", ":"))
+        return self._keep(value, text)[1]
 
     def value(self, document: Any) -> T:
-        """The inverse of `document`."""
+        """The inverse of `document`; older versions wrote plain lists and dicts."""
+        text = document if isinstance(document, str) else json.dumps(document)
         for value, known in self._pairs:
-            if known is document or known == document:
+            if known == text:
                 return value
-        return self._keep(self._read(document), document)[0]
+        return self._keep(self._read(json.loads(text)), text)[0]
 
-    def _keep(self, value: T, document: Any) -> tuple[T, Any]:
+    def _keep(self, value: T, document: str) -> tuple[T, str]:
         self._pairs = (*self._pairs[1 - _KNOWN :], (value, document))
         return value, document
 
@@ -189,6 +192,24 @@ _seals: _Known[Seals] = _Known(
     lambda document: tuple(Seal.from_json(s) for s in document),
     lambda seals: [s.to_json() for s in seals],
 )
+
+
+def _shared(by_operator: Mapping[str, Patterns]) -> dict[str, Any]:
+    """Records by operator. What goes on unchanged from one to the next is written once; the others name the first."""
+    first: dict[Same[Patterns], str] = {}
+    document: dict[str, Any] = {}
+    for name, records in by_operator.items():
+        known = first.setdefault(Same(records), name)
+        document[name] = _records.document(records) if known == name else {"as": known}
+    return document
+
+
+def _by_operator(document: Mapping[str, Any]) -> dict[str, Patterns]:
+    """The inverse of `_shared`; older versions wrote the records of each."""
+    return {
+        n: _records.value(document[d["as"]] if isinstance(d, Mapping) else d)
+        for n, d in document.items()
+    }
 
 
 def _standing_document(standing: Standing) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
+from slackwater.model.same import Same
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.patterns import Patterns, Test
 
@@ -149,15 +151,24 @@ def declared(
     standing: Sequence[Standing], wanted: Iterable[tuple[str, Feedback]], batch: int
 ) -> tuple[Standing, ...]:
     """What stands when a start declares ``wanted``, by output: this and no other, besides what was sent."""
-    before = {(s.output, s.feedback): s for s in standing if s.declared}
+    before = [s for s in reversed(standing) if s.declared]
     counts: dict[str, int] = {}
     own = []
     for output, feedback in wanted:
         counts[output] = counts.get(output, 0) + 1
         fresh = Standing(0, output, f"declared-{counts[output]}", feedback, batch)
-        known = before.get((output, feedback))
+        same = (
+            s for s in before if s.output == output and _equal(Same(s.feedback), Same(feedback))
+        )
+        known = next(same, None)
         own.append(fresh if known is None else replace(known, name=fresh.name))
     return (*own, *(s for s in standing if not s.declared))
+
+
+@lru_cache(maxsize=1024)
+def _equal(one: Same[Feedback], other: Same[Feedback]) -> bool:
+    # Asked in each batch of the same two, of up to thousands of records.
+    return one.it == other.it
 
 
 def without(
