@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.engine.driver.copies import CopyUse
+from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import NEVER
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.control import request_refresh
@@ -198,7 +199,26 @@ def test_a_key_is_in_one_segment_and_only_that_is_read(
         sizes = index.numbers("bytes").tolist()
         assert len(sizes) > 10 and all(1_000 <= s <= 2_000 for s in sizes[:-1])
         (line,) = query.run.loop.relations.described(query.run.loop.last)
-        assert f"1.0 of {len(sizes)} segments" in line
+        assert f"a key is in 1.0 of {len(sizes)} segments" in line
+
+
+@pytest.mark.spec("XJ-F47")
+def test_a_hot_key_is_a_segment_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.LOCAL_DIRS, str(tmp_path / "executor"))
+    use: dict[str, Any] = {"theta": 200, "memory": 20_000, "form": SEGMENTS}
+    with stopped(Copied(tmp_path, PAIRS, **use)) as query:
+        ids = [*range(60), *([30] * 500)]
+        names = [f"n{n}" for n in range(len(ids))]
+        pq.write_table(pa.table({"id": ids, "name": names}), query.table / "a.parquet")
+        query.start()
+        found = query.batch(30)
+        assert found == sorted([(30, n) for i, n in zip(ids, names, strict=True) if i == 30])
+        assert query.record["reads"] == 1
+        version = query.run.loop.relations._version("d", query.record["version"])
+        index = read_index(version.files[0].index)  # type: ignore[arg-type]
+        large = [n for n, size in enumerate(index.numbers("bytes").tolist()) if size > 400]
+        (hot,) = large
+        assert index.keys("first")[0][hot].as_py() == index.keys("last")[0][hot].as_py() == 30
 
 
 def test_a_key_with_more_rows_than_fit_is_refused_by_name(tmp_path: Path) -> None:
@@ -408,34 +428,37 @@ def test_a_crash_anywhere_gives_what_no_crash_gives(
     with stopped(Copied(tmp_path, memory=2_000)) as query:
         query.write(dict.fromkeys(range(100), "v0"))
         batches = 8 if hit > 1 else 7
-        intended: dict[int, str] = {}
+        between: set[int] = (
+            set()
+        )  # batches that found another table after the crash, and had no intent
         keys = pa.table({"k": pa.array([1], pa.int64()), "ts": pa.array([1], pa.int64())})
         for _ in range(batches):
             query.run.give({0: keys})
-        crashed = False
+        crashed: int | None = None
         while query.run.done < batches:
             try:
-                with failing(f"{point}@{hit}") if not crashed else contextless():
+                with failing(f"{point}@{hit}") if crashed is None else contextless():
                     query.start()
                     while query.run.done < batches:
                         number = query.run.done
-                        query.write(dict.fromkeys(range(100), f"v{number}"))
+                        if number != crashed:
+                            query.write(dict.fromkeys(range(100), f"v{number}"))
                         query.run.step()
             except failpoints.InjectedFailure:
-                assert not crashed
-                crashed = True
-                number = query.run.done
+                assert crashed is None
+                crashed = number = query.run.done
                 made = query.run.loop.checkpoint if hasattr(query.run, "loop") else None
                 path = None if made is None else Path(made.intents) / f"{number:012d}.json"
-                if path is not None and path.exists():
-                    intended[number] = f"v{number}"
+                if path is None or not path.exists():
+                    between.add(number)
                 query.write(dict.fromkeys(range(100), "between"))
             finally:
                 query.run.stop()
-            assert crashed or query.run.done == batches
+            assert crashed is not None or query.run.done == batches
+        assert sorted(query.run.published["out"]) == list(range(batches))
         for number, table in query.run.published["out"].items():
             (row,) = table.to_pylist()
-            assert row["name"] == intended.get(number, f"v{number}"), (number, point)
+            assert row["name"] == ("between" if number in between else f"v{number}"), point
         assert not [n for n in query.copies if n.startswith("_making")]
         assert len(query.copies) <= 7
 

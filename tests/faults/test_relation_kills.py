@@ -6,6 +6,7 @@ for a partner are neither lost nor joined twice.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -30,6 +31,7 @@ from slackwater.engine.plan.layout import build
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.versions import read_version
 from slackwater.model.schema import Field
 from slackwater.sinks.base import Sink
 from slackwater.sinks.files import ParquetSink
@@ -120,9 +122,11 @@ def finish(
     groups: int,
     first: int | None = None,
     form: Form | None = None,
-    copied: bool = False,
+    copied: str = "",
 ) -> None:
-    """Run to the end from where the checkpoint is; the first batch of a restart finds table ``first``. ``copied``: it is copied.
+    """Run to the end from where the checkpoint is; the first batch of a restart finds table ``first``.
+
+    ``copied``: the table is, and a batch waits for the copy (``wait``) or goes on ``beside`` it.
 
     In segments, what an executor keeps outlives the process: rows that were kept are met again by others.
     """
@@ -140,9 +144,8 @@ def finish(
         use = RelationUse(table, memory=MEMORY, form=form, disk=DISK)
     plan = passed(build(outputs, ansi=True, zone="UTC", window_plan="auto"), Written())
     if copied:
-        use = RelationUse(
-            table, memory=4_000, copy=CopyUse(table, str(state / "copies"), 40, waits=True)
-        )
+        copy = CopyUse(table, str(state / "copies"), 40, waits=copied == "wait")
+        use = RelationUse(table, memory=4_000, form=form, copy=copy)
     run = LocalRun(
         state, plan, [LocalInput(sources[0].schema, True)], settings=Settings(compact_runs=2),
         sink=sink, relations={"d": use},
@@ -155,6 +158,8 @@ def finish(
         run.host.batches.append({0: [str(path)]})
     last = manifests.last(Checkpoint(str(state / "checkpoint")))
     run.done = 0 if last is None else last.batch
+    if copied:
+        note(state)
     run.start(groups)
     try:
         while run.done < BATCHES:
@@ -163,6 +168,8 @@ def finish(
                 show(state, run.done if first is None else first)
                 first = None
             run.step(final=run.done == BATCHES - 1)
+            if copied:
+                note(state)
         assert run.loop.last is not None
         assert run.loop.last.relations["d"].form == (form or WHOLE)
     finally:
@@ -175,7 +182,7 @@ def killed(
     hit: int,
     first: int | None,
     form: Form | None = None,
-    copied: bool = False,
+    copied: str = "",
 ) -> bool:
     child = processes.Process(target=_run, args=(state, point, hit, first, form, copied))
     child.start()
@@ -185,7 +192,7 @@ def killed(
 
 
 def _run(
-    state: Path, point: str, hit: int, first: int | None, form: Form | None, copied: bool
+    state: Path, point: str, hit: int, first: int | None, form: Form | None, copied: str
 ) -> None:
     os.environ[failpoints.ENV] = f"{point}=kill@{hit}"
     finish(state, 2, first, form, copied)
@@ -200,6 +207,23 @@ def taken(state: Path) -> dict[int, str]:
         if one is not None:
             known[number] = one.relations["d"].version
     return known
+
+
+def note(state: Path) -> None:
+    """Write down which table each batch has read a copy of: its rows say it, and the copy goes some batches later."""
+    checkpoint = Checkpoint(str(state / "checkpoint"))
+    known = noted(state)
+    for batch, version in taken(state).items():
+        if batch not in known:
+            files = read_version(checkpoint.storage, checkpoint.root, "d", version).files
+            (number,) = {n.partition("-")[0] for f in files for n in pq.read_table(f.path)["name"].to_pylist()}  # fmt: skip
+            known[batch] = int(number)
+    (state / "noted.json").write_text(json.dumps(known))
+
+
+def noted(state: Path) -> dict[int, int]:
+    path = state / "noted.json"
+    return {int(k): v for k, v in json.loads(path.read_text()).items()} if path.exists() else {}
 
 
 def compare(state: Path, versions: list[int]) -> None:
@@ -250,15 +274,21 @@ def test_a_table_that_is_replaced_between_kill_and_restart_changes_no_batch_that
 
 @pytest.mark.spec("XJ-F57")
 @pytest.mark.parametrize(
-    "point", [*failpoints.COPY_POINTS, "intent.after", "job.after", "publish.begun"]
-)
-def test_a_copy_that_is_killed_in_the_making_is_taken_by_nobody(point: str, state: Path) -> None:
+    ("point", "form"),
+    [
+        (p, SEGMENTS if number % 2 else None)
+        for number, p in enumerate([*failpoints.COPY_POINTS, "intent.after", "job.after", "publish.begun"])
+    ],
+)  # fmt: skip
+def test_a_copy_that_is_killed_in_the_making_is_taken_by_nobody(
+    point: str, form: Form | None, state: Path
+) -> None:
     """The table is another one when the query starts again; what the batch had begun with is a copy of the one before."""
-    assert killed(state, point, 1 if point == "copy.swept" else 4, None, copied=True)
+    assert killed(state, point, 1 if point == "copy.swept" else 4, None, form, "wait")
     before = taken(state)
     last = manifests.last(Checkpoint(str(state / "checkpoint")))
     at = 0 if last is None else last.batch + 1
-    finish(state, 3, 50, copied=True)
+    finish(state, 3, 50, form, "wait")
     assert taken(state).items() >= {n: v for n, v in before.items() if n in taken(state)}.items()
     versions = list(range(BATCHES))
     if at < BATCHES and at not in before:
@@ -266,6 +296,32 @@ def test_a_copy_that_is_killed_in_the_making_is_taken_by_nobody(point: str, stat
     compare(state, versions)
     names = [p.name for p in (state / "copies").iterdir() if p.is_dir()]
     assert len(names) <= 6 and all(n.startswith("copy-") for n in names)
+
+
+@pytest.mark.spec("XJ-F57")
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.faults] if n > 1 else []) for n in range(12)]
+)
+def test_kills_at_random_with_copies_in_the_making(seed: int, state: Path) -> None:
+    """A copy is taken by whichever batch begins when it is complete. What is put out is that of the tables that batches are known to have read."""
+    draw = random.Random(seed)
+    form = SEGMENTS if seed % 2 else None
+    for life in range(40):
+        point, hit = draw.choice([*failpoints.COPY_POINTS, *POINTS]), draw.randrange(1, 5)
+        shown = 60 + life if life else None
+        before = taken(state) if life else {}
+        ended = not killed(state, point, hit, shown, form, "beside")
+        now = taken(state)
+        assert all(now[n] == version for n, version in before.items() if n in now)
+        if ended:
+            break
+    else:
+        finish(state, 2, None, form, "beside")
+    known = noted(state)
+    assert sorted(known) == list(range(BATCHES))
+    compare(state, [known[n] for n in range(BATCHES)])
+    names = [p.name for p in (state / "copies").iterdir() if p.is_dir()]
+    assert all(n.startswith("copy-") for n in names if "_making" not in n) and len(names) <= 8
 
 
 @pytest.mark.faults

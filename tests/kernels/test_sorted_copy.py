@@ -130,8 +130,8 @@ def test_a_key_is_in_the_one_segment_that_has_it(
     kept = [s for s in spans if s is not None]
     empty = table.slice(0, 0)
     search = KeySearch(
-        pa.concat_tables([empty, *(s.first for s in kept)]),
-        pa.concat_tables([empty, *(s.last for s in kept)]),
+        pa.concat_tables([empty, *(s[0] for s in kept)]),
+        pa.concat_tables([empty, *(s[1] for s in kept)]),
     )
 
     def same(a: Any, b: Any) -> bool:

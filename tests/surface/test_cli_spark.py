@@ -180,6 +180,14 @@ def test_the_late_accounts_example(capsys: pytest.CaptureFixture[str]):
     assert {(r[0], r[2]) for r in rows if len(r) == 3} >= {("3", "3.0")}
 
 
+def test_the_example_of_a_table_in_sqlite(capsys: pytest.CaptureFixture[str]):
+    assert run("run", EXAMPLES / "devices_in_sqlite.py", "--timeout", "120") == 0
+    rows = shown(capsys.readouterr().out)
+    joined = {(r[1], r[2]) for r in rows if len(r) == 4}
+    assert joined - {("device", "room")} == {("7", "room 7"), ("99999", "room 9"), ("17", "room 7")}
+    assert {r[0] for r in rows if len(r) == 3} >= {"123456"}
+
+
 def test_the_example_of_what_is_missing(capsys: pytest.CaptureFixture[str]):
     file = EXAMPLES / "what_is_missing.py"
     assert run("run", file, "--timeout", "120") == 0

@@ -6,12 +6,16 @@ belongs to, and a segment that begins inside it is a step away. Other keys are s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.order import group_codes, has_image, image
+from slackwater.kernels.segments import Wanted, among
 
 Ints = NDArray[np.int64]
 
@@ -41,17 +45,59 @@ class KeySearch:
         found = self._found(keys)
         return found if self._numbers is None else np.where(found < 0, -1, self._numbers[found])
 
+    def per_key(self) -> float:
+        """How many segments a key is in, in the mean over the first keys of all: one, if none is cut."""
+        first, last, _ = self._codes(self._first.slice(0, 0))
+        if not len(first):
+            return 0.0
+        begun = np.searchsorted(np.sort(first), first, "right")
+        ended = np.searchsorted(np.sort(last), first, "left")
+        return float((begun - ended).mean())
+
     def _found(self, keys: pa.Table) -> Ints:
         if self._slots is not None:
             return self._slots.segment_of(image(flat(keys.column(0))))
+        first, last, wanted = self._codes(keys)
+        found = np.searchsorted(first, wanted, "right") - 1
+        return np.where((found >= 0) & (wanted <= last[found]), found, -1)
+
+    def _codes(self, keys: pa.Table) -> tuple[Ints, Ints, Ints]:
+        """The first and last keys of the segments, and some more, as numbers in the order of the keys."""
         count, columns = self._first.num_rows, []
         for at in range(keys.num_columns):
             parts = (flat(t.column(at)) for t in (self._first, self._last, keys))
             columns.append(pa.concat_arrays(list(parts)))
         codes = group_codes(columns, 2 * count + keys.num_rows).codes
-        first, last, wanted = codes[:count], codes[count : 2 * count], codes[2 * count :]
-        found = np.searchsorted(first, wanted, "right") - 1
-        return np.where((found >= 0) & (wanted <= last[found]), found, -1)
+        return codes[:count], codes[count : 2 * count], codes[2 * count :]
+
+
+class FoundKeys:
+    """Keys that rows ask for against the segments of a copy: each is asked for in the one that has it.
+
+    ``keys`` has a column per part of the key, without nulls, ``rows`` says how many rows have each; there are ``count`` segments.
+    """
+
+    def __init__(self, keys: pa.Table, rows: Ints, search: KeySearch, count: int):
+        found = search.segment_of(keys)
+        known = np.flatnonzero(found >= 0)
+        order = known[np.argsort(found[known], kind="stable")]
+        self._keys = keys.take(pa.array(order))
+        ends = np.searchsorted(found[order], np.arange(count + 1), "left")
+        self._begin, self._end = ends[:-1], ends[1:]
+        self._asking = np.bincount(found[known], rows[known], count).astype(np.int64)
+
+    def asking(self) -> Ints:
+        """How many rows ask for each segment."""
+        return self._asking
+
+    def met(self, segment: int, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+        """The rows of a segment that have, in each part, a value that is asked for there. ``keys`` are their columns."""
+        begin, length = self._begin[segment], self._end[segment] - self._begin[segment]
+        keep = None
+        for name, column in zip(keys, self._keys.slice(begin, length).columns, strict=True):
+            here = among(rows[name], Wanted(flat(column), np.zeros(length, np.int64)).values)
+            keep = here if keep is None else pc.and_(keep, here)
+        return rows if keep is None else rows.filter(keep)
 
 
 class _Slots:

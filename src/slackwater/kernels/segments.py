@@ -99,7 +99,7 @@ class WantedKeys:
         keep = None
         for name, part, (first, end) in zip(keys, self._parts, self._slices, strict=True):
             values = part.values.slice(first[segment], end[segment] - first[segment])
-            here = _among(rows[name], values)
+            here = among(rows[name], values)
             keep = here if keep is None else pc.and_(keep, here)
         return rows if keep is None else rows.filter(keep)
 
@@ -108,7 +108,7 @@ DENSE = 8
 """A table of what is asked for may have so many places for each value that is looked up in it."""
 
 
-def _among(values: pa.ChunkedArray, asked: pa.Array) -> pa.Array | pa.ChunkedArray:
+def among(values: pa.ChunkedArray, asked: pa.Array) -> pa.Array | pa.ChunkedArray:
     """Which values are ``asked`` for. These are distinct and in order; null is not among them."""
     if len(values) and len(asked) and not values.null_count and _is_counted(values.type):
         here, wanted = _numbers(values.combine_chunks()), _numbers(asked)

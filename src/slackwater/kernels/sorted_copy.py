@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.order import column_codes, group_codes
+from slackwater.kernels.order import group_codes
 
 Ints = NDArray[np.int64]
 
@@ -202,31 +202,13 @@ def row_sizes(rows: pa.Table) -> Ints:
     return sizes + max(1, -(-bits // 8))
 
 
-@dataclass(frozen=True)
-class Span:
-    """The keys of a segment: the first and the last in order, a row each, and the bounds of each part."""
-
-    first: pa.Table
-    last: pa.Table
-    least: pa.Table
-    greatest: pa.Table
-
-
-def span(keys: pa.Table) -> Span | None:
-    """The keys of sorted rows, of which those with a null are none; None if there is no other."""
+def span(keys: pa.Table) -> tuple[pa.Table, pa.Table] | None:
+    """The first and the last of sorted keys, of which those with a null are none, a row each; None if there is no other."""
     whole = np.ones(keys.num_rows, bool)
     for column in keys.columns:
         whole &= np.asarray(flat(column).is_valid())
     places = np.flatnonzero(whole)
     if not len(places):
         return None
-    least: list[pa.Array] = []
-    greatest: list[pa.Array] = []
-    for column in keys.columns:
-        codes = column_codes(flat(column)).codes[places]
-        for ends, place in ((least, codes.argmin()), (greatest, codes.argmax())):
-            ends.append(flat(column).slice(places[place], 1))
-    return Span(
-        keys.slice(places[0], 1), keys.slice(places[-1], 1),
-        pa.table(least, schema=keys.schema), pa.table(greatest, schema=keys.schema),
-    )  # fmt: skip
+    # Taken, not sliced: a slice would keep the whole segment in memory.
+    return keys.take(pa.array(places[:1])), keys.take(pa.array(places[-1:]))

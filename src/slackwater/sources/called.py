@@ -136,7 +136,7 @@ def called(name: str, function: Callable[[], Any]) -> Any:
     """What a function returns; what it raises is an error that has no text of it."""
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         failed = _failed(name, "its function raised an error", error)
     raise failed
 
@@ -163,7 +163,7 @@ def arrow_reader(name: str, made: Any) -> pa.RecordBatchReader:
     )
 
 
-def _failed(name: str, what: str, error: Exception) -> ExecutionError:
+def _failed(name: str, what: str, error: BaseException) -> ExecutionError:
     kind = type(error).__name__
     condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     try:

@@ -105,7 +105,7 @@ def shown_fields(schema: Any) -> tuple[Field, ...]:
     for field in plain(schema.empty_table()).schema:
         try:
             kind = from_arrow_type(field.type, prefer_timestamp_ntz=True)
-        except (PySparkException, NotImplementedError):
+        except (PySparkException, NotImplementedError, ValueError):
             kind = None
         if kind is None or pa.types.is_null(field.type):
             raise AnalysisError(

@@ -262,6 +262,8 @@ class Copies:
             attempt.error = error
         except Exception as error:
             attempt.error = self._failed(error)
+        except BaseException as error:
+            attempt.error = error  # whoever waits for the copy is to stop as well
         finally:
             if isinstance(attempt.error, SlackwaterError):
                 # What led to it may speak of addresses and secrets.
@@ -273,7 +275,7 @@ class Copies:
         known = isinstance(error, OSError | pa.ArrowException | MemoryError)
         if not known and not is_engine_error(error) and type(error).__module__ != "_duckdb":
             return error
-        why = error.strerror if isinstance(error, OSError) else type(error).__name__
+        why = getattr(error, "strerror", None) or type(error).__name__
         return ExecutionError(
             "RELATION_COPY",
             f"relation '{self._relation.name}' could not be copied: {why}",

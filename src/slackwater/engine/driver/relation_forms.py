@@ -116,7 +116,10 @@ def per_key(relation: Relation, version: Version) -> str:
     except (SlackwaterError, OSError, pa.ArrowException):
         return "its files cannot be read now"
     if index.search is not None:
-        return f"a key may be in 1.0 of {len(index.segments)} segments on average, those of a copy"
+        mean = index.search.per_key()
+        return (
+            f"a key is in {mean:.1f} of {len(index.segments)} segments on average, those of a copy"
+        )
     mean = min((segments_per_key(r, index.rows) for r in index.ranges), default=0.0)
     text = f"a key may be in {mean:.1f} of {len(index.segments)} segments on average"
     if mean > MANY:

@@ -292,29 +292,32 @@ class Relations:
         *, due: bool = False,
     ) -> Taken:  # fmt: skip
         """The version of a relation that is copied: the copy that is ready, or the one that is in force."""
-        copies, made = self.copies_of(name), None
+        copies, made, lost = self.copies_of(name), None, False
         files = () if last is None else self._version(name, last.version).files
         ready = copies.ready()
         if ready is not None and last is not None and Version(name, ready.files).id == last.version:
             copies.taken()
             ready = None
-        lacks = last is None or not copies.suits(files)
-        if ready is None and (lacks or (due and self._broken(name, str(last and last.version)))):
-            ready = copies.now(asked, now)
         said = copies.said
-        if ready is None and last is not None:
-            before = (
+        if last is not None:
+            looked = (
                 last if said is None or said.looked is None else replace(last, looked=said.looked)
             )
             met = max(last.asked, 0 if said is None else said.asked)
-            if due or self._is_due(name, use, replace(before, asked=met), asked, now):
-                copies.ask(max(asked, met), now, files, again=asked > met)
-                ready = copies.ready()
+            due = due or self._is_due(name, use, replace(looked, asked=met), asked, now)
+            # What is gone cannot stay in force: the batch waits for another copy.
+            lost = due and self._broken(name, last.version) is not None
+        lacks = last is None or not copies.suits(files)
+        if ready is None and (lacks or lost):
+            ready = copies.now(asked, now)
+        elif ready is None and due:
+            copies.ask(max(asked, met), now, files, again=asked > met)
+            ready = copies.ready()
         if ready is not None:
             try:
                 made = self._entered(name, use, Version(name, ready.files), last)
             except SlackwaterError as error:
-                if lacks:
+                if lacks or lost:
                     raise
                 copies.refused(error)
         if made is not None and ready is not None:
@@ -326,10 +329,8 @@ class Relations:
                 changed=segment_count(made), form=self._form[name],
             )  # fmt: skip
         assert last is not None, "the first copy was made or is an error"
-        stays, said = (
-            replace(last, replaced=False, changed=0, form=self._form_of(name, last)),
-            copies.said,
-        )
+        stays = replace(last, replaced=False, changed=0, form=self._form_of(name, last))
+        said = copies.said
         if said is None:
             return stays
         return replace(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from slackwater.engine.parquet.columns import FileColumns
 from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
@@ -50,6 +52,15 @@ def file_rows(
         if only is not None and numbered:
             rows += f" WHERE {ROW_NUMBER} >= {only[0]} AND {ROW_NUMBER} < {only[1]}"
         return scan_to_arrow(connect(memory), _made_sql(form, rows), {}).cast(_schema(form))
+
+
+def whole_rows(form: TableForm, file: TableFile, memory: str) -> pa.Table:
+    """The rows of a whole file; those of a copy of ours are checked against the checksums in it."""
+    if file.index is None:
+        return file_rows(form, file, memory)
+    with pq.ParquetFile(file.path, page_checksum_verification=True) as opened:
+        stored = opened.read(columns=[f.name for f in form.fields], use_threads=False)
+    return group_rows(form, stored.select([f.name for f in form.fields]), memory)
 
 
 def file_pieces(fields: Sequence[Field], file: TableFile, memory: str) -> Iterator[pa.Table]:
@@ -149,6 +160,20 @@ def check_file(file: TableFile, relation: str, version: str) -> None:
     trouble = file.trouble
     if trouble is not None:
         raise file_changed(file, trouble, relation, version)
+
+
+def copy_damaged(file: TableFile, why: object, relation: str, version: str) -> ExecutionError:
+    """The error of a copy of ours that is not what was written there."""
+    folder = PurePath(file.path).parent
+    return ExecutionError(
+        "RELATION_COPY",
+        f"file '{file.path}' of a copy of relation '{relation}' is damaged, and the batch at hand reads version {version} of it: {why}",
+        hint=f"remove the directory '{folder}', and start once with "
+        'option("relationVersions", "newest"): the relation is copied anew, as it is then',
+        path=file.path,
+        relation=relation,
+        version=version,
+    )
 
 
 def file_changed(

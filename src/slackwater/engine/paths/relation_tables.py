@@ -18,7 +18,13 @@ import pyarrow as pa
 
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.lookup import ASKING, FIRST, keys_sql, table_key
-from slackwater.engine.paths.relation_files import check_file, empty_table, file_rows, kept_name
+from slackwater.engine.paths.relation_files import (
+    check_file,
+    copy_damaged,
+    empty_table,
+    kept_name,
+    whole_rows,
+)
 from slackwater.engine.paths.reports import Reads, RelationReads
 from slackwater.engine.paths.segments import null_free, segment_rows
 from slackwater.engine.paths.steps import relation
@@ -137,7 +143,13 @@ def _file_rows(
     if data is not None:
         return pa.ipc.open_file(data).read_all()
     check_file(file, form.name, version)
-    rows = file_rows(form, file, batch.settings.memory)
+    try:
+        rows = whole_rows(form, file, batch.settings.memory)
+    except (pa.ArrowException, OSError) as error:
+        if file.index is None or isinstance(error, pa.ArrowMemoryError):
+            raise
+        check_file(file, form.name, version)
+        raise copy_damaged(file, error, form.name, version) from error
     check_file(file, form.name, version)  # meanwhile it may have been replaced
     reads.files += 1
     reads.bytes += file.size

@@ -25,6 +25,7 @@ from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.lookup import table_key
 from slackwater.engine.paths.relation_files import (
     check_file,
+    copy_damaged,
     empty_table,
     file_rows,
     group_rows,
@@ -36,7 +37,8 @@ from slackwater.engine.plan.relations import TableForm, stored_keys
 from slackwater.engine.store.copies import CopyIndex, key_digest, read_index
 from slackwater.engine.store.kept import KeptFiles, kept_files, kept_size
 from slackwater.engine.store.versions import TableFile, read_version
-from slackwater.kernels.key_search import KeySearch
+from slackwater.errors import CheckpointError, ExecutionError
+from slackwater.kernels.key_search import FoundKeys, KeySearch
 from slackwater.kernels.segments import KeyRange, WantedKeys
 from slackwater.kernels.types import arrow_type
 from slackwater.model.relation import Relation
@@ -63,17 +65,24 @@ class Segment:
 
 @dataclass(frozen=True)
 class SegmentIndex:
-    """The segments of a version, and what is known of the keys in each: ``ranges`` by part of the key."""
+    """The segments of a version, and what is known of the keys in each: ``ranges`` by part of the key, or in a copy the one
+    segment that has a key.
+    """
 
     segments: tuple[Segment, ...]
     ranges: tuple[KeyRange, ...]
     search: KeySearch | None = None
-    """In a copy, where a key is in one segment at most: which one."""
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """How many rows each has."""
         return np.array([s.rows for s in self.segments], np.int64)
+
+    def wanted(self, keys: pa.Table, rows: NDArray[np.int64]) -> WantedKeys | FoundKeys:
+        """Which segments some keys ask for."""
+        if self.search is not None:
+            return FoundKeys(keys, rows, self.search, len(self.segments))
+        return WantedKeys(keys, rows, self.ranges)
 
 
 def segment_index(relation: Relation, files: Sequence[TableFile]) -> SegmentIndex:
@@ -108,12 +117,8 @@ def _of_copy(copied: CopyIndex, files: Sequence[TableFile]) -> SegmentIndex:
         for at, number, first, end, is_empty in rows
     )
     with_keys = np.flatnonzero(~copied.numbers("empty").astype(bool))
-    bounds = (copied.keys(end).columns for end in ("least", "greatest"))
-    ranges = tuple(
-        KeyRange(least.combine_chunks(), most.combine_chunks()) for least, most in zip(*bounds)
-    )
     first, last = (copied.keys(end).take(pa.array(with_keys)) for end in ("first", "last"))
-    return SegmentIndex(segments, ranges, KeySearch(first, last, with_keys))
+    return SegmentIndex(segments, (), KeySearch(first, last, with_keys))
 
 
 def _by_key(group: RowGroup, stored: Sequence[bool]) -> tuple[Bounds, ...]:
@@ -131,7 +136,10 @@ def _index(batch: Batch, form: TableForm, version: str) -> SegmentIndex:
         listed = read_version(batch.settings.storage, PurePath(batch.root), form.name, version)
         for file in listed.files:
             check_file(file, form.name, version)
-        known = segment_index(form.relation, listed.files)
+        try:
+            known = segment_index(form.relation, listed.files)
+        except CheckpointError as error:
+            raise copy_damaged(listed.files[0], error.message, form.name, version) from error
     _indexes[place] = known
     _indexes.move_to_end(place)
     while len(_indexes) > MOST_INDEXES:
@@ -151,7 +159,7 @@ def segment_rows(
     schema = empty_table(form).schema
     names = [table_key(i) for i in range(len(form.relation.key))]
     typed = pa.table([keys[i].cast(schema.field(n).type) for i, n in enumerate(names)], names)
-    wanted = WantedKeys(typed, rows, index.ranges)
+    wanted = index.wanted(typed, rows)
     turn = f"{batch.id}-{batch.epoch}"
     kept = kept_files(batch.root, f"segments-{form.relation.name}", at.memory)
     if kept is not None:
@@ -273,11 +281,16 @@ class _Reader:
     def _file(self, file: TableFile) -> tuple[pq.ParquetFile, list[str]] | None:
         """A file whose columns can be taken as they are stored, with their names in it; None for others."""
         if file not in self._opened:
+            copied = file.index is not None
             try:
-                opened = self._open.enter_context(pq.ParquetFile(file.path))
+                made = pq.ParquetFile(file.path, page_checksum_verification=copied)
+                opened = self._open.enter_context(made)
             except (pa.ArrowException, OSError) as error:
-                raise bad_file(file.path, error) from error
-            names = stored_names(self._form, file, opened.schema_arrow)
+                raise self._damaged(file, error) from error
+            if copied:  # as it was written, to the type
+                names: list[str] | None = [f.name for f in self._form.fields]
+            else:
+                names = stored_names(self._form, file, opened.schema_arrow)
             self._opened[file] = None if names is None else (opened, names)
         return self._opened[file]
 
@@ -288,9 +301,14 @@ class _Reader:
         except pa.ArrowMemoryError:
             raise  # no fault of the file
         except (pa.ArrowException, OSError) as error:
-            raise bad_file(segment.file.path, error) from error
+            raise self._damaged(segment.file, error) from error
         made = raw.select(names).rename_columns([f.name for f in self._form.fields])
         return group_rows(self._form, made, self._batch.settings.memory)
+
+    def _damaged(self, file: TableFile, error: Exception) -> ExecutionError:
+        if file.index is None:
+            return bad_file(file.path, error)
+        return copy_damaged(file, error, self._form.name, self._version)
 
     def _rows_of(self, file: TableFile) -> int:
         opened = self._opened[file]

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.store import failpoints
-from slackwater.engine.store.files import damaged, seal, unseal
+from slackwater.engine.store.files import checksum, damaged, seal, unseal
 from slackwater.engine.store.local import PRIVATE
 from slackwater.engine.store.storage import NewFile, Storage, renaming
 from slackwater.engine.store.versions import Seen, TableFile, seen_file
@@ -64,7 +64,7 @@ def key_digest(relation: Relation, stored: Sequence[Field | None]) -> str:
 
 
 class CopyWriter:
-    """Writes the segments of one copy. It is whole when the context ends without an error.
+    """Writes the segments of one copy, within a context. It is whole after `end`.
 
     ``keys`` are the columns by which the rows come sorted; those that are no fields of the table are left out of the files.
     """
@@ -84,6 +84,7 @@ class CopyWriter:
         self._names: list[str] = []
         self._decoded: list[dict[str, int]] = []
         self._places: list[tuple[int, int, int, int, int, bool]] = []
+        self._group = self._first = 0
         self._spans: dict[str, list[pa.Table]] = {w: [] for w in _ENDS}
         self.rows = 0
 
@@ -93,7 +94,9 @@ class CopyWriter:
     def __exit__(
         self, kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None
     ) -> None:
-        if kind is not None and self._out is not None:
+        if kind is None:
+            self._close()
+        elif self._out is not None:
             self._out.abandon()
 
     def add(self, piece: Piece) -> None:
@@ -104,13 +107,12 @@ class CopyWriter:
         writer = self._writer()
         keys = span(piece.rows.select(self._keys))
         number, sizes = len(self._names) - 1, self._decoded[-1]
-        before = [p for p in self._places if p[0] == number]
-        first = before[-1][3] if before else 0
-        place = (number, len(before), first, first + rows.num_rows, piece.size, keys is None)
-        self._places.append(place)
-        for end in _ENDS:
-            made = None if keys is None else getattr(keys, end).rename_columns(self._columns(end))
-            self._spans[end].append(self._empty(end) if made is None else made)
+        first, end = self._first, self._first + rows.num_rows
+        self._places.append((number, self._group, first, end, piece.size, keys is None))
+        self._group, self._first = self._group + 1, end
+        for at, which in enumerate(_ENDS):
+            made = None if keys is None else keys[at].rename_columns(self._columns(which))
+            self._spans[which].append(self._empty(which) if made is None else made)
         for name, column in zip(rows.column_names, rows.columns):
             sizes[name] = sizes.get(name, 0) + column.nbytes
         writer.write_table(rows, row_group_size=max(1, rows.num_rows))
@@ -128,8 +130,11 @@ class CopyWriter:
         if self._parquet is None:
             self._names.append(f"part-{len(self._names):05d}.parquet")
             self._decoded.append({})
+            self._group = self._first = 0
             out = self._out = self._storage.writer(self._folder / self._names[-1])
-            self._parquet = pq.ParquetWriter(out, self._schema, compression="zstd")
+            self._parquet = pq.ParquetWriter(
+                out, self._schema, compression="zstd", write_page_checksum=True
+            )
         return self._parquet
 
     def _close(self) -> None:
@@ -139,10 +144,10 @@ class CopyWriter:
         self._parquet = self._out = None
 
     def end(self, about: Callable[[int], About]) -> None:
-        """Close the files and write what is said of them; ``about`` is given the number of rows."""
+        """Write what is said of the files, behind the context; ``about`` is given the number of rows."""
         if not self._names:
             self._writer()  # a table without rows has a file without any
-        self._close()
+            self._close()
         columns = (
             dict(zip(_PLACES, zip(*self._places))) if self._places else dict.fromkeys(_PLACES, ())
         )
@@ -153,11 +158,13 @@ class CopyWriter:
             for name in schema.names:
                 table = table.append_column(name, spans[name])
         told = about(self.rows)
-        with self._storage.writer(self._folder / INDEX) as out:
-            marks = {"format": str(FORMAT), "keyed": told.keyed}
-            plain = table.replace_schema_metadata(marks)
-            with pa.ipc.new_file(out, plain.schema) as writer:
-                writer.write_table(plain)
+        marks = {"format": str(FORMAT), "keyed": told.keyed}
+        plain, sink = table.replace_schema_metadata(marks), pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, plain.schema) as writer:
+            writer.write_table(plain)
+        body = sink.getvalue()
+        sealed = body.to_pybytes() + checksum(body).to_bytes(_CRC, "little")
+        self._storage.write(self._folder / INDEX, sealed)
         files = [{"name": n, "decoded": d} for n, d in zip(self._names, self._decoded)]
         for one in files:
             sizes = one["decoded"]
@@ -168,20 +175,21 @@ class CopyWriter:
         self._storage.sync(self._folder)
 
 
-_ENDS = ("first", "last", "least", "greatest")
+_CRC = 4
+_ENDS = ("first", "last")
 _PLACES = ("file", "group", "begin", "end", "bytes", "empty")
 _PLACE_TYPES = (pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.bool_())
 
 
 @dataclass(frozen=True)
 class CopyIndex:
-    """The segments of a copy: the file of each by its number, row group, rows and bytes, and its keys; see `kernels.sorted_copy.Span`."""
+    """The segments of a copy: the file of each by its number, row group, rows and bytes, and its first and last key."""
 
     keyed: str
     table: pa.Table
 
     def keys(self, end: str) -> pa.Table:
-        """The first, last, least or greatest keys of the segments; null where one has none."""
+        """The first or the last keys of the segments; null where one has none."""
         names = [n for n in self.table.column_names if n.startswith(f"{end}_")]
         return self.table.select(names)
 
@@ -197,15 +205,18 @@ class CopyIndex:
 
 def read_index(index: Seen) -> CopyIndex:
     """The index of a copy."""
-    path = PurePath(index[0])
+    path, what = PurePath(index[0]), "index of a relation's copy"
     try:
         data = PRIVATE.read(path)
-        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    except (OSError, pa.ArrowException) as error:
-        raise damaged(path, "index of a relation's copy", str(error)) from error
+    except OSError as error:
+        raise damaged(path, what, str(error.strerror)) from error
+    body = data[:-_CRC]
+    if int.from_bytes(data[-_CRC:], "little") != checksum(body):
+        raise damaged(path, what, f"its checksum does not match ({len(data)} bytes)")
+    table = pa.ipc.open_file(pa.py_buffer(body)).read_all()
     marks = table.schema.metadata or {}
     if marks.get(b"format") != str(FORMAT).encode():
-        raise damaged(path, "index of a relation's copy", "a newer version of Slackwater wrote it")
+        raise damaged(path, what, "another version of Slackwater wrote it")
     return CopyIndex(marks[b"keyed"].decode(), table)
 
 
