@@ -24,9 +24,13 @@ from slackwater.sources.tables import ParquetTable
 from tests.faults.child import session
 from tests.faults.cluster import LONGEST, Cluster, standalone
 from tests.faults.killing import ROOT, environment
-from tests.faults.test_relation_kills import BATCHES, DISK, MEMORY, compare, on_spark, show
+from tests.faults.table import Table
+from tests.faults.test_relation_kills import BATCHES, DISK, MEMORY, difference, on_spark, show
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+SCENARIO = "relation in segments, two machines"
+"""Of its lines in the table of faults."""
 
 DIED = "an executor died"
 """Name of the file by which the test tells the driver."""
@@ -38,21 +42,17 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def checked(state: Path) -> list[int]:
-    """Compare the output of a query with that of the table that each of its batches took; the numbers of these tables."""
+def checked(state: Path) -> tuple[int, int]:
+    """What the output lacks and has too often, against that of the tables that batches took."""
     known = {
-        version_id(ParquetTable("d", str(folder), ()).look()): int(
-            folder.name.removeprefix("table-")
-        )
+        version_id(ParquetTable("d", str(folder), ()).look()): int(folder.name.removeprefix("table-"))
         for folder in state.glob("table-*")
-    }
-    batches = [
-        (rows, known[version]) for rows, version in json.loads((state / "taken").read_text())
-    ]
+    }  # fmt: skip
+    batches = [(rows, known[version]) for rows, version in json.loads((state / "taken").read_text())]  # fmt: skip
     assert sum(rows > 0 for rows, _ in batches) == BATCHES
     taken = [number for _, number in batches]
-    compare(state, taken, idle=[n for n, (rows, _) in enumerate(batches) if not rows])
-    return taken
+    assert len(set(taken)) > 1, "no table was switched while the query ran"
+    return difference(state, taken, [n for n, (rows, _) in enumerate(batches) if not rows])
 
 
 def run(cluster: Cluster, folder: Path, setting: str, disk: int, at: Callable[[Path], None]) -> str:
@@ -84,10 +84,16 @@ def run(cluster: Cluster, folder: Path, setting: str, disk: int, at: Callable[[P
         log.seek(0)
         text = log.read()
     assert code == 0, text[-3000:]
-    for name in ("first", "second"):
-        taken = checked(folder / name)
-        assert len(set(taken)) > 1, "no table was switched while the query ran"
     return text
+
+
+def check(table: Table, folder: Path, text: str, case: str) -> None:
+    """Both queries are exact, executors died, and what others kept was met."""
+    found = [checked(folder / name) for name in ("first", "second")]
+    lost, twice = (sum(counts) for counts in zip(*found, strict=True))
+    line = table.add(SCENARIO, case, figure(text, "dead executors"), lost, twice)
+    assert line.verdict == "ok", f"{line}\n{text[-3000:]}"
+    assert figure(text, "hits")
 
 
 def figure(text: str, name: str) -> int:
@@ -96,9 +102,12 @@ def figure(text: str, name: str) -> int:
 
 
 @pytest.mark.spec("XJ-F57")
+@pytest.mark.line(SCENARIO, "{point}, relationDisk {disk}")
 @pytest.mark.parametrize("disk", [DISK, 0])
 @pytest.mark.parametrize("point", ["task.run.after", "task.output.after"])
-def test_a_machine_dies_in_a_task(point: str, disk: int, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_machine_dies_in_a_task(
+    point: str, disk: int, cluster: Cluster, tmp_path: Path, table: Table
+) -> None:
     """Worker, executor and Python processes are gone at once, and with them what they kept and their part of a shuffle."""
     setting = f"{point}=kill@6,{failpoints.SHARED}={tmp_path / 'hits'}"
 
@@ -108,11 +117,12 @@ def test_a_machine_dies_in_a_task(point: str, disk: int, cluster: Cluster, tmp_p
 
     text = run(cluster, tmp_path, setting, disk, tell)
     assert [w.poll() is None for w in cluster.workers].count(True) == 1
-    assert figure(text, "dead executors") >= 1 and figure(text, "hits")
+    check(table, tmp_path, text, f"{point}, relationDisk {disk}")
 
 
+@pytest.mark.line(SCENARIO, "executor only")
 def test_what_an_executor_kept_that_died_is_swept_by_the_next_one(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, table: Table
 ) -> None:
     """Its worker starts another one, which finds the directory once nobody has used it for long."""
     dead: list[Path] = []
@@ -134,9 +144,8 @@ def test_what_an_executor_kept_that_died_is_swept_by_the_next_one(
             swept.extend(dead)
 
     text = run(cluster, tmp_path, "", DISK, kill)
-    assert dead and figure(text, "dead executors") >= 1
-    assert swept == dead
-    assert figure(text, "hits")
+    check(table, tmp_path, text, "executor only")
+    assert dead and swept == dead
 
 
 def aged(home: Path) -> None:

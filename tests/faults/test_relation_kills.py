@@ -237,13 +237,21 @@ def taken(state: Path) -> dict[int, str]:
     return known
 
 
-def compare(state: Path, versions: list[int], idle: Sequence[int] = ()) -> None:
+def compare(state: Path, versions: list[int]) -> None:
+    assert difference(state, versions) == (0, 0)
+
+
+def difference(state: Path, versions: list[int], idle: Sequence[int] = ()) -> tuple[int, int]:
+    """How many rows the output lacks, and how many it has that it should not have, or not so often."""
     seen = oracle(transcript(versions, idle))
+    lost = twice = 0
     for name in QUERY:
         wanted = Counter(_row(r) for step in seen for r in step.outputs[name])
         files = sorted((state / "sink" / f"out_{name}").glob("*.parquet"))
         given = Counter(_row(r) for f in files for r in pq.read_table(f).to_pylist())
-        assert given == wanted, name
+        lost += (wanted - given).total()
+        twice += (given - wanted).total()
+    return lost, twice
 
 
 def _row(row: Any) -> str:
@@ -285,7 +293,8 @@ def test_a_table_that_is_replaced_between_kill_and_restart_changes_no_batch_that
     if at < BATCHES and at not in before:
         versions[at] = 50  # its intent was not written, so it saw the new table
     compare(state, versions)
-    assert hits or form is None, "what was kept was met again"
+    # What is killed there was in its last batch but one.
+    assert hits or form is None or point == "gc.before", "what was kept was met again"
 
 
 @pytest.mark.spec("XJ-F57")
