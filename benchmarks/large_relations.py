@@ -39,7 +39,8 @@ NO_JOIN = "no join"
 ROW_BYTES = 44
 """What a row of the table takes decoded, about."""
 
-GROUP_ROWS = 50_000
+GROUPS = 400
+"""Row groups of the table: of 50,000 rows each at full size."""
 MEMORY_SHARE = 25
 
 
@@ -81,7 +82,7 @@ CASES = (
 
 
 def write_table(folder: Path, rows: int) -> Path:
-    """The table: five columns, sorted by its key, in row groups of `GROUP_ROWS`."""
+    """The table: five columns, sorted by its key, in `GROUPS` row groups."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rng, writer = np.random.default_rng(7), None
@@ -98,7 +99,7 @@ def write_table(folder: Path, rows: int) -> Path:
         )
         if writer is None:
             writer = pq.ParquetWriter(folder / "part.parquet", made.schema)
-        writer.write_table(made, row_group_size=GROUP_ROWS)
+        writer.write_table(made, row_group_size=max(1, rows // GROUPS))
     assert writer is not None
     writer.close()
     return folder
