@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import contenders, join_contenders
+from benchmarks import contenders, join_contenders, relation_costs
 from benchmarks.cases import Window
 
 
@@ -26,6 +26,8 @@ def main() -> None:
         run = join_contenders.run(
             spark, job["contender"], job["band"], source, work, memory=job["memory"], limit=limit
         )
+    elif "large" in job:
+        run = relation_costs.child_run(spark, job)
     else:
         window = Window(job["range"], job["slide"])
         run = contenders.run(spark, job["contender"], window, source, work, limit=limit)

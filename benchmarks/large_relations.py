@@ -30,10 +30,17 @@ if TYPE_CHECKING:
 TUNED = "tuned"
 """Spark with the stream's side broadcast and the relation persisted."""
 
+MEMORY_ALONE = "memory alone"
+"""Ours with ``relationDisk`` at 0: executors keep no more than ``memory`` of the table decoded."""
+
+NO_JOIN = "no join"
+"""Ours without the join: the rows as they come."""
+
 ROW_BYTES = 44
 """What a row of the table takes decoded, about."""
 
-GROUP_ROWS = 50_000
+GROUPS = 400
+"""Row groups of the table: of 50,000 rows each at full size."""
 MEMORY_SHARE = 25
 
 
@@ -48,6 +55,7 @@ class LargeCase:
     table_rows: int = 20_000_000
     batch_rows: int = 500_000
     batches: int = 3
+    share: int = MEMORY_SHARE
 
     @property
     def name(self) -> str:
@@ -57,7 +65,7 @@ class LargeCase:
     @property
     def memory(self) -> int:
         """How much of the table may be in memory."""
-        return self.table_rows * ROW_BYTES // MEMORY_SHARE
+        return self.table_rows * ROW_BYTES // self.share
 
     @property
     def quick(self) -> LargeCase:
@@ -72,11 +80,9 @@ CASES = (
     LargeCase("zipf", 6.0, 1.0),
 )
 
-HEAD = ("case", "as written rows/s", "tuned rows/s", "ours rows/s", "to written", "target", "verdict", "to tuned", "target", "verdict")  # fmt: skip
-
 
 def write_table(folder: Path, rows: int) -> Path:
-    """The table: five columns, sorted by its key, in row groups of `GROUP_ROWS`."""
+    """The table: five columns, sorted by its key, in `GROUPS` row groups."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rng, writer = np.random.default_rng(7), None
@@ -93,7 +99,7 @@ def write_table(folder: Path, rows: int) -> Path:
         )
         if writer is None:
             writer = pq.ParquetWriter(folder / "part.parquet", made.schema)
-        writer.write_table(made, row_group_size=GROUP_ROWS)
+        writer.write_table(made, row_group_size=max(1, rows // GROUPS))
     assert writer is not None
     writer.close()
     return folder
@@ -137,27 +143,31 @@ def keys_of(case: LargeCase, batch: int, rng: np.random.Generator) -> NDArray[np
     return np.where(rng.random(n) < 0.9, near, rng.integers(0, domain, n))
 
 
-def one_case(spark: SparkSession, case: LargeCase, scratch: Path) -> dict[str, Any]:
-    """All rounds of a case, the contenders in turns; the first round of each is a warm-up."""
+def data_of(case: LargeCase, scratch: Path) -> tuple[Path, Path]:
+    """The stream's files and the table's, which is written once."""
     table = scratch / "data" / f"large-{case.table_rows}"
     if not (table / "done").exists():
         write_table(table, case.table_rows)
         (table / "done").touch()
-    source = write_stream(scratch / "data" / case.name, case)
-    runs: dict[str, list[Run]] = {NATIVE: [], TUNED: [], SPLITS: []}
+    return write_stream(scratch / "data" / case.name, case), table
+
+
+def one_case(spark: SparkSession, case: LargeCase, scratch: Path) -> dict[str, Any]:
+    """All rounds of a case, the contenders in turns. Before them those whose rounds are short run once as a warm-up; in the last
+    one ours runs with memory alone, too.
+    """
+    source, table = data_of(case, scratch)
+    runs: dict[str, list[Run]] = {NATIVE: [], TUNED: [], SPLITS: [], MEMORY_ALONE: []}
+    reads: dict[str, list[Any]] = {}
     for number in range(case.rounds + 1):
         for contender, done in runs.items():
-            work = scratch / "out" / contender
-            shutil.rmtree(work, ignore_errors=True)
-            work.mkdir(parents=True)
-            query = started(spark, contender, case, source, table, work)
-            run = contenders.finished(spark, query, work, None)
-            if contender == TUNED:
-                spark.catalog.clearCache()
-            check(contender, case, source, table, work / "out")
-            taken = " ".join(f"{b.seconds:.2f}" for b in run.warm())
+            if contender == NATIVE and not number:
+                continue
+            if contender == MEMORY_ALONE and number < case.rounds:
+                continue
+            run, reads[contender] = measured(spark, contender, case, source, table, scratch)
+            taken = " ".join(f"{b.seconds:.2f}" for b in run.batches)
             say(f"{case.name}: {contender}, round {number} of {case.rounds}: {taken} s a batch")
-            shutil.rmtree(work, ignore_errors=True)
             if number:
                 done.append(run)
     ours = seconds(runs[SPLITS])
@@ -167,9 +177,32 @@ def one_case(spark: SparkSession, case: LargeCase, scratch: Path) -> dict[str, A
         "tuned_target": case.tuned,
         "data": asdict(case),
         "contenders": {c: summary(r) for c, r in runs.items()},
+        "reads": {c: reads[c] for c in (SPLITS, MEMORY_ALONE)},
         "against_native": tables.ratio(seconds(runs[NATIVE]), ours),
         "against_tuned": tables.ratio(seconds(runs[TUNED]), ours),
     }
+
+
+def measured(
+    spark: SparkSession, contender: str, case: LargeCase, source: Path, table: Path, scratch: Path
+) -> tuple[Run, list[Any]]:
+    """One run, its answer checked; and what it read of the table in each batch."""
+    work = scratch / "out" / contender.replace(" ", "-")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    query = started(spark, contender, case, source, table, work)
+    run = contenders.finished(spark, query, work, None)
+    if contender == TUNED:
+        spark.catalog.clearCache()
+    if contender != NO_JOIN:
+        check(contender, case, source, table, work / "out")
+    shutil.rmtree(work, ignore_errors=True)
+    names = ("hits", "misses", "reads", "residentBytes")
+    read = []
+    for record in query.recentProgress if contender in (SPLITS, MEMORY_ALONE) else ():
+        figures = record["relations"]["r"]
+        read.append({n: figures[n] for n in names})
+    return run, read
 
 
 def started(
@@ -181,12 +214,16 @@ def started(
     import slackwater as sw
 
     writer: Any
-    if contender == SPLITS:
+    if contender in (SPLITS, MEMORY_ALONE, NO_JOIN):
         files = sw.readStream(spark).schema(SCHEMA_DDL)
         frame = files.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(source))
         stream = sw.stream(frame, time="ts", name="input", progress=sw.BoundedDelay("1 second"))
-        relation = sw.relation(str(table), "k", "r", memory=case.memory, spark=spark)
-        writer = stream.join(relation, "k").writeStream
+        if contender != NO_JOIN:
+            relation = sw.relation(str(table), "k", "r", memory=case.memory, spark=spark)
+            stream = stream.join(relation, "k")
+        writer = stream.writeStream
+        if contender == MEMORY_ALONE:
+            writer = writer.option("relationDisk", "0")
     else:
         reader = spark.readStream.schema(SCHEMA_DDL)
         rows = reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(source))
@@ -208,19 +245,3 @@ def check(contender: str, case: LargeCase, source: Path, table: Path, out: Path)
     given = con.sql(f"SELECT {totals} FROM read_parquet('{out}/*.parquet')").fetchall()
     if wanted != given:
         raise WrongAnswerError(f"{case.name}: {contender} gave {given}, not {wanted}")
-
-
-def rows_of(found: dict[str, Any]) -> list[list[str]]:
-    """The table of results."""
-    rows = []
-    for case in found.get("large", []):
-        size = case["data"]["batch_rows"]
-        medians = [case["contenders"][c]["median_seconds"] for c in (NATIVE, TUNED, SPLITS)]
-        row = [case["name"], *(tables.rate(size, m) for m in medians)]
-        for gained, target in (
-            (case["against_native"]["ratio"], case["target"]),
-            (case["against_tuned"]["ratio"], case["tuned_target"]),
-        ):
-            row += [tables.times(gained), tables.times(target), tables.verdict(gained, target)]
-        rows.append(row)
-    return rows

@@ -6,6 +6,7 @@ attribute of the table. Delays are far below the slack, so that no row is late a
 
 from __future__ import annotations
 
+import json
 import shutil
 from argparse import Namespace
 from dataclasses import asdict, dataclass, replace
@@ -17,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import contenders, large_relations, tables
+from benchmarks import contenders, large_relations, relation_costs, relations_page, tables
 from benchmarks.cases import NATIVE, SPLITS, selected
 from benchmarks.contenders import DELAY_TEXT, FILES_PER_BATCH, Run
 from benchmarks.datagen import SCHEMA_DDL, Data, prepare
 from benchmarks.large_relations import LargeCase
-from benchmarks.record import ROOT, heading, say, store, written
+from benchmarks.record import RESULTS, ROOT, heading, say, store, written
 from benchmarks.windows import WrongAnswerError, seconds, summary
 
 if TYPE_CHECKING:
@@ -53,41 +54,72 @@ STREAM = Data(batches=6, batch_rows=500_000, keys=TABLE_ROWS, mean_delay_seconds
 CASES = (RelationCase("rows", STREAM, 1.3), RelationCase("windows", STREAM, 3.0))
 
 
+COSTS = ("empty", "curves", "memory")
+"""Parts beside the cases, by which ``--cases`` may name them, too."""
+
+
 def main(options: Namespace) -> None:
-    """Measure, print, write."""
+    """Measure, print, write. What is not measured now stays as it was."""
     scratch = Path(options.scratch).absolute()
     every: list[RelationCase | LargeCase] = [*CASES, *large_relations.CASES]
     if options.quick:
         small = replace(STREAM, batches=3, batch_rows=20_000, rate=1_000)
         whole = [replace(c, data=small, rounds=1) for c in CASES]
         every = [*whole, *(c.quick for c in large_relations.CASES)]
-    every = selected(every, every, options.cases, options.rounds)
-    chosen = [c for c in every if isinstance(c, RelationCase)]
-    large = [c for c in every if isinstance(c, LargeCase)]
-    say("data")
-    table = write_table(scratch / "data" / "relation")
-    sources = {c.data: prepare(c.data, scratch) for c in chosen}
-    found: dict[str, Any] = {
-        **heading(quick=options.quick, heap=options.heap, cores=contenders.CORES),
-        "cases": [],
-        "large": [],
-    }
+    asked = (options.cases or "").split(",")
+    costs = [c for c in COSTS if not options.cases or c in asked]
+    if not options.cases or set(asked) - {*COSTS}:
+        every = selected(every, every, options.cases, options.rounds)
+    else:
+        every = []
+    head = heading(quick=options.quick, heap=options.heap, cores=contenders.CORES)
+    stamp = {k: head[k] for k in ("date", "commit")}
+    found: dict[str, Any] = {**head, **known(quick=options.quick)}
+
+    def keep(part: str, made: Any) -> None:
+        """After each part: what was measured is kept if a later one fails."""
+        if part in ("cases", "large"):
+            rest = [c for c in found[part] if c["name"] != made["name"]]
+            order = [c.name for c in (*CASES, *large_relations.CASES)]
+            found[part] = sorted([*rest, {**made, **stamp}], key=lambda c: order.index(c["name"]))
+        else:
+            found[part] = {"figures": made, **stamp}
+        store("relations", found, quick=options.quick)
+
     spark = contenders.session(options.heap)
     try:
-        for case in chosen:
-            found["cases"].append(one_case(spark, case, sources[case.data], table, scratch))
-        for big in large:
-            found["large"].append(large_relations.one_case(spark, big, scratch))
+        table = write_table(scratch / "data" / "relation")
+        for case in every:
+            if isinstance(case, LargeCase):
+                keep("large", large_relations.one_case(spark, case, scratch))
+            else:
+                source = prepare(case.data, scratch)
+                keep("cases", one_case(spark, case, source, table, scratch))
+        if "empty" in costs:
+            keep("empty", relation_costs.near_empty(spark, scratch, quick=options.quick))
+        if "curves" in costs and not options.no_curves:
+            keep("curves", relation_costs.curves(spark, scratch, quick=options.quick))
     finally:
         spark.stop()
-    if found["cases"]:
-        print(tables.plain(HEAD, rows_of(found)))
-    if found["large"]:
-        print(tables.plain(large_relations.HEAD, large_relations.rows_of(found)))
-    store("relations", found, quick=options.quick)
+    if "memory" in costs and not options.no_memory:
+        keep("memory", relation_costs.memories(options, scratch))
+    text = relations_page.page(found)
+    print(text)
     if not options.quick:
-        PAGE.write_text(page(found))
+        PAGE.write_text(text)
         written(PAGE)
+
+
+def known(*, quick: bool) -> dict[str, Any]:
+    """What was measured before; a quick run begins with nothing."""
+    target = RESULTS / "relations.json"
+    parts = ("cases", "large", *COSTS)
+    if quick or not target.exists():
+        return {"cases": [], "large": []}
+    before = json.loads(target.read_text(encoding="utf-8"))
+    stamp = {k: before[k] for k in ("date", "commit")}
+    stamped = {p: [{**stamp, **c} for c in before.get(p, [])] for p in ("cases", "large")}
+    return {p: before[p] for p in parts if p in before} | stamped
 
 
 def write_table(folder: Path) -> Path:
@@ -193,56 +225,3 @@ def check(contender: str, case: RelationCase, source: Path, table: Path, out: Pa
     lacks = con.sql(f"SELECT count(*) FROM (({whole}) EXCEPT ({own}))").fetchall()[0][0]
     if wrong or (contender != NATIVE and lacks):
         raise WrongAnswerError(f"{case.name}: {contender} has {wrong} wrong, lacks {lacks} windows")
-
-
-HEAD = ("case", "native rows/s", "ours rows/s", "ratio", "rounds", "target", "verdict")
-
-
-def rows_of(found: dict[str, Any]) -> list[list[str]]:
-    """The table of results."""
-    rows = []
-    for case in found["cases"]:
-        gained, size = case["against_native"], case["data"]["batch_rows"]
-        medians = [case["contenders"][c]["median_seconds"] for c in (NATIVE, SPLITS)]
-        rows.append(
-            [
-                case["name"],
-                *(tables.rate(size, m) for m in medians),
-                tables.times(gained["ratio"]),
-                f"{tables.times(gained['least'])} to {tables.times(gained['most'])}",
-                tables.times(case["target"]),
-                tables.verdict(gained["ratio"], case["target"]),
-            ]
-        )
-    return rows
-
-
-def _large(found: dict[str, Any]) -> list[str]:
-    if not found.get("large"):
-        return []
-    rows = found["large"][0]["data"]["table_rows"]
-    return [
-        "## A table larger than memory",
-        "",
-        f"{rows:,} rows of five columns sorted by their key, of which a {large_relations.MEMORY_SHARE}th of the decoded size may be in memory. Spark as the "
-        "join is usually written; and tuned, with the stream's side broadcast and the table persisted.",
-        "",
-        tables.markdown(large_relations.HEAD, large_relations.rows_of(found)),
-        "",
-    ]
-
-
-def page(found: dict[str, Any]) -> str:
-    """The figures for readers."""
-    return "\n".join(
-        [
-            "# Joins with a table, measured",
-            "",
-            f"A table of {TABLE_ROWS:,} rows beside Spark's stream–static join, over the same files, in turns; answers are checked. "
-            f"Measured on {found['date']} (commit {found['commit']}) by `make bench-relations`.",
-            "",
-            tables.markdown(HEAD, rows_of(found)),
-            "",
-            *_large(found),
-        ]
-    )

@@ -241,6 +241,24 @@ def test_what_dead_executors_and_old_queries_left_is_swept(
     assert (homes["young"] / "query" / "join" / "run@0").exists()
 
 
+def test_a_block_that_was_found_whole_is_read_through_once_more_if_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, data, read = opened(tmp_path), pa.py_buffer(bytes(range(200))), []
+    total = store._total
+    monkeypatch.setattr(store, "_total", lambda d: read.append(1) or total(d))
+    kept.keep_in_room("b", data)
+    read.clear()
+    assert [kept.find("b") == data for _ in range(3)] == [True] * 3 and len(read) == 1
+    path = tmp_path / "query" / "join" / "b@0"
+    whole = bytearray(path.read_bytes())
+    whole[50] ^= 1
+    path.write_bytes(whole)
+    assert kept.find("b") is None and not path.exists()
+    kept.keep_in_room("b", data)
+    assert kept.find("b") == data
+
+
 def test_workers_that_keep_only_in_room_never_keep_more_than_they_may(tmp_path: Path) -> None:
     data = pa.py_buffer(bytes(100))
     size = store.kept_size(data.size)

@@ -229,6 +229,22 @@ def test_after_a_change_segments_of_other_files_stay(query: Large) -> None:
     assert (query.record["hits"], query.record["reads"]) == (1, 1)
 
 
+@pytest.mark.spec("XJ-F49", "XJ-F57")
+def test_segments_of_files_that_are_gone_leave_their_room_at_once(query: Large) -> None:
+    """Nobody asks for them any more, however often it was."""
+    query.start()
+    everywhere = list(range(0, 1000, ROWS))
+    for _ in range(3):
+        query.batch(*everywhere)
+    assert query.record["resident"] == 3
+    query.table_of(name="m")
+    query.batch(1, 60, 120)
+    # The first batch of a version fills free room, and the next one finds there what it asks for.
+    assert query.record["reads"] == query.record["resident"] == len(files_kept(query)) == 3
+    assert query.batch(1, 60, 120) == [(1, "m1"), (120, "m120"), (60, "m60")]
+    assert (query.record["hits"], query.record["reads"]) == (3, 0)
+
+
 @pytest.mark.spec("XJ-F57")
 def test_a_repeated_batch_reads_the_segments_of_its_first_try(query: Large) -> None:
     query.start()
@@ -250,6 +266,8 @@ def test_rows_that_wait_find_partners_in_segments(tmp_path: Path) -> None:
     query.table_of(50, file="b.parquet")
     assert query.idle() == [(2000, "n2000")]
     assert query.record["form"] == "segments"
+    # What is read for rows that wait counts as well: they were asked for once to join them, once to see who stays.
+    assert (query.record["misses"], query.record["reads"]) == (2, 2)
     query.run.stop()
 
 

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -45,13 +45,13 @@ def main(
     spark.stop()
 
 
-def session(master: str) -> SparkSession:
-    """A small session that says nothing. ``local[2,4]`` tries a task up to four times."""
+def session(master: str, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A small session that says nothing, with further settings. ``local[2,4]`` tries a task up to four times."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    spark = (
+    builder = (
         SparkSession.builder.master(master)
         .appName("slackwater-fault")
         .config("spark.driver.memory", "1g")
@@ -61,8 +61,10 @@ def session(master: str) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
+    for name, value in (conf or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 

@@ -29,7 +29,7 @@ def line_of(item: pytest.Item) -> tuple[str, str] | None:
     mark = item.get_closest_marker("line")
     if mark is None:
         return None
-    values = item.callspec.params  # type: ignore[attr-defined]
+    values = item.callspec.params if hasattr(item, "callspec") else {}
     return mark.args[0].format(**values), mark.args[1].format(**values)
 
 

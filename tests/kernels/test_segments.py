@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kernels.segments import KeyRange, WantedKeys, segments_per_key
+from slackwater.kernels.segments import DENSE, KeyRange, WantedKeys, segments_per_key
 from tests.examples import examples
 
 WHEN = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
@@ -107,6 +107,27 @@ def test_the_rows_of_a_segment_that_are_met_are_those_with_a_key(
     nothing = KeyRange(pa.nulls(1, kind), pa.nulls(1, kind))
     keys = pa.table({"k": pa.array(wanted, whole).view(kind)})
     table = pa.table({"k": pa.array(values, whole).view(kind), "n": range(len(values))})
+    met = WantedKeys(keys, np.ones(len(wanted), np.int64), [nothing]).met(0, table, ["k"])
+    assert met["n"].to_pylist() == [i for i, v in enumerate(values) if v in wanted]
+
+
+@given(
+    st.lists(st.integers(-20, 60), min_size=8, max_size=80),
+    st.lists(st.integers(-30, 70), min_size=1, max_size=10, unique=True),
+    st.sampled_from(["as it comes", "in order", "each once"]),
+)
+@examples(200)
+def test_few_keys_are_searched_in_a_segment_in_order(
+    stored: list[int], asked: list[int], how: str
+) -> None:
+    """Below, between and above the values; a key may recur."""
+    values = {"in order": sorted(stored), "each once": sorted(set(stored))}.get(how, stored)
+    wanted = sorted(asked)[: len(values) // DENSE]
+    if not wanted:
+        return
+    keys = pa.table({"k": pa.array(wanted, pa.int64())})
+    table = pa.table({"k": pa.array(values, pa.int64()), "n": range(len(values))})
+    nothing = KeyRange(pa.nulls(1, pa.int64()), pa.nulls(1, pa.int64()))
     met = WantedKeys(keys, np.ones(len(wanted), np.int64), [nothing]).met(0, table, ["k"])
     assert met["n"].to_pylist() == [i for i, v in enumerate(values) if v in wanted]
 

@@ -99,6 +99,10 @@ class WantedKeys:
         keep = None
         for name, part, (first, end) in zip(keys, self._parts, self._slices, strict=True):
             values = part.values.slice(first[segment], end[segment] - first[segment])
+            if len(keys) == 1:
+                places = _places(rows[name], values)
+                if places is not None:
+                    return rows.take(pa.array(places))
             here = among(rows[name], values)
             keep = here if keep is None else pc.and_(keep, here)
         return rows if keep is None else rows.filter(keep)
@@ -106,6 +110,27 @@ class WantedKeys:
 
 DENSE = 8
 """A table of what is asked for may have so many places for each value that is looked up in it."""
+
+
+def _places(values: pa.ChunkedArray, asked: pa.Array) -> NDArray[np.int64] | None:
+    """Where the values are that are ``asked`` for, which are distinct and in order: searched, if the values are in order, too, and many
+    more; else None.
+    """
+    if len(asked) * DENSE > len(values) or values.null_count or not _is_counted(values.type):
+        return None
+    here, wanted = _numbers(values.combine_chunks()), _numbers(asked)
+    if (here[1:] > here[:-1]).all():
+        places = np.searchsorted(here, wanted)
+        places = places[places < len(here)]
+        met: NDArray[np.int64] = places[here[places] == wanted[: len(places)]]
+        return met
+    if not (here[1:] >= here[:-1]).all():
+        return None
+    first = np.searchsorted(here, wanted, "left")
+    counts = np.searchsorted(here, wanted, "right") - first
+    before = np.cumsum(counts) - counts
+    found: NDArray[np.int64] = np.repeat(first - before, counts) + np.arange(counts.sum())
+    return found
 
 
 def among(values: pa.ChunkedArray, asked: pa.Array) -> pa.Array | pa.ChunkedArray:

@@ -27,7 +27,7 @@ from slackwater.engine.driver.relation_forms import (
 from slackwater.engine.driver.residents import Residents
 from slackwater.engine.operators.held import held_rows
 from slackwater.engine.paths.batch import RelationAt
-from slackwater.engine.paths.relation_files import file_changed
+from slackwater.engine.paths.relation_files import file_changed, kept_name
 from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.relations import TableForm
@@ -118,6 +118,8 @@ class Relations:
         self._versions: dict[tuple[str, str], Version] = {}
         self._form: dict[str, Form] = {}
         self._residents: dict[str, Residents] = {}
+        self._settled: dict[str, str] = {}
+        """The version whose segments may stay, by relation."""
 
     def open(self, last: Manifest | None) -> None:
         """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
@@ -195,6 +197,13 @@ class Relations:
     def at(self, taken: Mapping[str, Taken], base: Manifest | None) -> dict[str, RelationAt]:
         """What tasks are told."""
         before = {} if base is None else base.relations
+        for name, one in taken.items():
+            if one.form == SEGMENTS and self._settled.get(name) != one.version:
+                self._settled[name] = one.version
+                files, forms = self._version(name, one.version).files, self._forms
+                self._stay(name).only(
+                    {kept_name(file, form) for form in forms if form.name == name for file in files}
+                )
         return {
             name: RelationAt(
                 one.version,

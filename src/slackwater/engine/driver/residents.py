@@ -6,9 +6,10 @@ segments are kept changes no result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
+from slackwater.engine.paths.relation_files import file_of
 from slackwater.engine.paths.reports import Reads
 from slackwater.semantics.segments import Epoch, Frequencies, may_stay
 
@@ -21,6 +22,11 @@ class Residents:
         self._room = room
         self._frequencies = Frequencies(epoch)
         self._sizes: dict[str, int] = {}
+
+    def only(self, files: Set[str]) -> None:
+        """Forget segments of other files than these, which are gone: their room is free."""
+        self.names = frozenset(n for n in self.names if file_of(n) in files)
+        self._frequencies.keep({n for n in self._frequencies.values if file_of(n) in files})
 
     def batch(self, reads: Reads, now: int | None) -> None:
         """Take in what the tasks of a batch asked for."""

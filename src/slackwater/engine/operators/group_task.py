@@ -198,7 +198,8 @@ def _advance(
                 delivery.send(path, table)
 
     inputs = _arrivals(batch, operator, inbox, bounds)
-    context = GroupContext(batch, inbox.group, inputs, emit, inbox.low.get(operator.id, []))
+    low_tables = inbox.low.get(operator.id, [])
+    context = GroupContext(batch, inbox.group, inputs, emit, low_tables, delivery.relations)
     program = kind_of(operator).program(operator, context)
     state = GroupRuns(operator, context, program)
     step = program.step(inputs, state.read)

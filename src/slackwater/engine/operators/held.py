@@ -27,7 +27,6 @@ from slackwater.engine.operators.program import (
 )
 from slackwater.engine.paths.relation_files import empty_table
 from slackwater.engine.paths.relation_tables import relation_tables
-from slackwater.engine.paths.reports import RelationReads
 from slackwater.engine.paths.steps import relation
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.plan.steps import LookupStep
@@ -115,7 +114,7 @@ class HeldProgram(Program):
         return self._marked(self._queried(step, rows, tables), False)
 
     def _looked_up(self, step: LookupStep, rows: pa.Table) -> pa.Table:
-        tables = relation_tables(self.context.batch, (step,), {ROWS: rows}, RelationReads())
+        tables = relation_tables(self.context.batch, (step,), {ROWS: rows}, self.context.relations)
         return self._queried(step, rows, tables)
 
     def _queried(self, step: LookupStep, rows: pa.Table, tables: dict[str, pa.Table]) -> pa.Table:

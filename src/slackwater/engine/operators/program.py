@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.reports import Figures, TableReport
+from slackwater.engine.paths.reports import Figures, RelationReads, TableReport
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.manifest import Run
 from slackwater.engine.store.runs import reaches
@@ -52,7 +52,7 @@ class GroupContext:
     """One partition-group of an operator in one batch: all that its program may know besides the operator.
 
     Results that may not fit into memory go to ``emit`` while the program steps. ``low_tables`` is what low-level tasks
-    say of the tables in which partials of the operator wait (`low_table`).
+    say of the tables in which partials of the operator wait (`low_table`). ``relations`` counts what is read of these.
     """
 
     batch: Batch
@@ -60,6 +60,7 @@ class GroupContext:
     inputs: Sequence[Arrival]
     emit: Emit
     low_tables: Sequence[TableReport] = ()
+    relations: RelationReads = field(default_factory=RelationReads)
 
     @property
     def buckets(self) -> tuple[int, int]:

@@ -34,6 +34,16 @@ def kept_name(file: TableFile, form: TableForm) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
 
 
+def segment_name(file: str, first: int) -> str:
+    """What the rows from ``first`` on are called, of a file that is called ``file``."""
+    return f"{file}-{first}"
+
+
+def file_of(segment: str) -> str:
+    """What the file of a segment is called."""
+    return segment.rpartition("-")[0]
+
+
 def file_rows(
     form: TableForm, file: TableFile, memory: str, only: tuple[int, int] | None = None
 ) -> pa.Table:

@@ -30,6 +30,7 @@ from slackwater.engine.paths.relation_files import (
     file_rows,
     group_rows,
     kept_name,
+    segment_name,
     stored_names,
 )
 from slackwater.engine.paths.reports import Reads
@@ -256,7 +257,7 @@ class _Reader:
     def _name(self, segment: Segment) -> str:
         if segment.file not in self._names:
             self._names[segment.file] = kept_name(segment.file, self._form)
-        return f"{self._names[segment.file]}-{segment.first}"
+        return segment_name(self._names[segment.file], segment.first)
 
     def _ask(self, name: str, asking: int, size: int) -> None:
         rows, _ = self._reads.asked.get(name, (0, 0))

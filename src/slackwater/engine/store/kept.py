@@ -76,6 +76,23 @@ _MAGIC = b"swk1"
 _SEAL = struct.Struct("<4sIQQ")
 
 
+_checked: dict[str, tuple[int, int, int]] = {}
+"""Files that this process has found whole, which it need not read through again as long as they are the same."""
+
+MOST_CHECKED = 1 << 16
+
+
+def _status(path: str) -> tuple[int, int, int]:
+    status = os.stat(path)
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _remember(path: str, status: tuple[int, int, int]) -> None:
+    if len(_checked) >= MOST_CHECKED:
+        _checked.clear()
+    _checked[path] = status
+
+
 def _total(data: pa.Buffer) -> int:
     words = data.size // 8 * 8
     rest = int.from_bytes(memoryview(data)[words:], "little")
@@ -126,18 +143,24 @@ class KeptFiles:
 
     def find(self, name: str) -> pa.Buffer | None:
         """What `keep` put under a name; None if it is not kept. Whoever names it says by the name what it must be."""
-        path = self._folder / f"{name}@0"
+        path = f"{self._folder}/{name}@0"
         try:
-            with pa.memory_map(str(path)) as file:
+            status = _status(path)
+            with pa.memory_map(path) as file:
                 whole = file.read_buffer()
+            same = _status(path) == status
         except (OSError, pa.ArrowInvalid):
             return None
         if whole.size >= _SEAL.size:
             data = whole.slice(0, whole.size - _SEAL.size)
+            if same and _checked.get(path) == status:
+                return data
             seal = _Seal(*_SEAL.unpack(whole.slice(data.size)))
             if seal == _Seal.of(data, seal.crc):
+                if same:
+                    _remember(path, status)
                 return data
-        _remove(path)
+        _remove(Path(path))
         return None
 
     def keep(self, name: str, data: pa.Buffer) -> None:
