@@ -166,6 +166,8 @@ def records_of(rng: random.Random, columns: Columns) -> list[Feedback]:
                 made.append(Feedback((Pattern.of({column.name: shown}),), (column,)))
     made += [_listed(rng, columns, values, names) for names in LISTS]
     odd = columns.column(["s"])
+    many = Test.among(["", "a'b", "a\\b", "a\x00", "\u00e9", "zz"])
+    made += [Feedback((Pattern.of({"s": Test(many.spans, n)}),), (odd,)) for n in (False, True)]
     made += [
         Feedback((Pattern.of({"s": order.up_to(text, "string")}),), (odd,))
         for text in ("a'b", "a\\b", "a\x00", "\u00e9", "")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from slackwater.engine.store import history
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.errors import CheckpointError
+from slackwater.model.time import SECOND, parse_duration
 from slackwater.surface.report import quality, render_report, series, svg
+from tests.engine.feedback.viewport import Viewed, plan_of
 from tests.surface.history_records import checkpoint, record
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
@@ -326,3 +330,41 @@ def test_a_bound_ahead_of_all_rows_is_not_behind(tmp_path: Path):
         page = render_report(checkpoint(tmp_path / str(len(records)), records))
         assert not re.search(r">-\d|: -\d", page), re.findall(r".{40}[>:] ?-\d.{20}", page)
     assert [*series.progress_of(series.bins([record(2), ahead, ended]), "packets", "ts").behind[1:]] == [0, None]  # fmt: skip
+
+
+# ---- a whole run ----
+def tiles(page: str) -> dict[str, str]:
+    """The numbers at the top of a report."""
+    return dict(re.findall(r'class="tile"><span class="soft">(.*?)</span><b>(.*?)</b>', page))
+
+
+@pytest.mark.spec("FC-F56")
+def test_a_run_is_timed_from_its_start_to_the_end_of_its_streams(tmp_path: Path) -> None:
+    """And rows held are counted: one for each segment, as long as their window is open."""
+    run = Viewed(tmp_path, plan_of(window={"range": 1000, "slide": 1000}))
+    for n in range(3):
+        segments = [10 * n + i // 2 for i in range(20)]
+        run.give([pa.table({"segment": segments, "ts": [n] * 20, "v": [1] * 20})])
+    run.run.start()
+    started = time.monotonic()
+    for n in range(3):
+        time.sleep(0.2)
+        run.step()
+        shown = tiles(render_report(tmp_path / "checkpoint"))
+        assert shown["state now"] == shown["most state"] == f"{10 * (n + 1)} rows"
+        assert "since the start" in shown and shown["streams ended"] == "no"
+    run.step(final=True)
+    took = time.monotonic() - started
+    run.run.stop()
+    shown = tiles(render_report(tmp_path / "checkpoint"))
+    assert (shown["state now"], shown["most state"]) == ("0 rows", "30 rows")
+    told = parse_duration(shown["start to end"]) / SECOND
+    assert 0.4 < told <= took - 0.2 + 0.01, "two waits lie within, the first one before the start"
+
+
+def test_of_a_run_whose_first_batches_are_not_shown_no_time_is_told(tmp_path: Path) -> None:
+    shown = tiles(render_report(checkpoint(tmp_path, [record(4), record(5)])))
+    assert not {"start to end", "since the start"} & set(shown)
+    one = tiles(render_report(checkpoint(tmp_path / "one", [record(0), record(9, final=True)])))
+    # Nine seconds apart; before the first record its plan and job, behind the last one its commit and publication.
+    assert one["start to end"] == "9.22 seconds"

@@ -38,19 +38,30 @@ class Listed:
     """Boxes, each with one range per column; the ranges of the first column are apart and in order.
 
     One that is there is known to the column engine of its process, so who unpickles one can run the statements that name it.
+    Lists of the same boxes are one object: else the last one made would be known, and no other when that goes.
     """
 
     __slots__ = ("__weakref__", "boxes", "high", "low", "number")
 
-    def __init__(self, boxes: Sequence[tuple[Range, ...]]):
-        self.boxes = tuple(boxes)
-        text = repr(self.boxes).encode()
-        self.number = int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
-        # Both ends belong to these, so that they are 64-bit numbers.
-        self.low = [_ends(self.boxes, i, 0) for i in range(len(self.boxes[0]))]
-        self.high = [_ends(self.boxes, i, 1) for i in range(len(self.boxes[0]))]
+    boxes: tuple[tuple[Range, ...], ...]
+    number: int
+    low: list[NDArray[np.int64]]
+    high: list[NDArray[np.int64]]
+
+    def __new__(cls, boxes: Sequence[tuple[Range, ...]]) -> Listed:
+        given = tuple(boxes)
+        number = int.from_bytes(hashlib.sha256(repr(given).encode()).digest()[:7], "big")
         with _lock:
-            _known[self.number] = self
+            known = _known.get(number)
+            if known is not None:
+                return known
+            made = super().__new__(cls)
+            made.boxes, made.number = given, number
+            # Both ends belong to these, so that they are 64-bit numbers.
+            made.low = [_ends(given, i, 0) for i in range(len(given[0]))]
+            made.high = [_ends(given, i, 1) for i in range(len(given[0]))]
+            _known[number] = made
+        return made
 
     def __reduce__(self) -> Any:
         return Listed, (self.boxes,)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.plan import guards as guards_module
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output
 from slackwater.engine.store.feedback_log import FeedbackState, state_of
 from slackwater.kernels.translate import records as records_module
+from slackwater.model.node import LATE_FIELDS, Late
 from slackwater.semantics import feedback_rules
 from slackwater.semantics.feedback import text
 from slackwater.semantics.feedback.standing import Request
 from slackwater.semantics.patterns import Pattern
-from tests.engine.feedback.viewport import Viewed, rows, said
+from slackwater.testing.local.run import LocalInput, LocalRun
+from slackwater.testing.transcripts.query import aggregate
+from tests.engine.feedback.viewport import Viewed, rows, said, source
 
 
 def test_a_batch_reads_and_writes_no_record_once_more(
@@ -60,3 +67,27 @@ def test_a_batch_reads_and_writes_no_record_once_more(
     run.run.start()
     assert state_of(run.step()).standing == state_of(done[-1]).standing
     run.run.stop()
+
+
+def test_two_streams_of_which_the_same_ranges_are_given_up(tmp_path: Path) -> None:
+    """One task reads both, the first row by row and the second in one statement, by lists that are equal."""
+    streams = [replace(source(), name=name, input=i) for i, name in enumerate("ab")]
+    step = {"window": {"range": 6, "slide": 3}, "by": ["segment"], "agg": {"n": "count(*)"}}
+    outputs = [Output(s.name, aggregate(s, step)) for s in streams]
+    late = Late((*streams[0].schema, *LATE_FIELDS), streams[0].times, streams[0])
+    plan = passed(build([*outputs, Output("late", late)], ansi=True, zone="UTC"), Written())
+    run = LocalRun(tmp_path, plan, [LocalInput(s.schema, True) for s in streams], tasks=1)
+    for table in rows(batches=4):
+        run.give({0: table, 1: table})
+    run.start()
+    kinds = [type(reading).__name__ for reading in run.loop.query.plan.readings]
+    assert kinds == ["Scan", "FusedScan"]
+    many = " ".join(f"~{{segment = {3 * k}, wid < {1000 + k}}}" for k in range(20))
+    for name in "ab":
+        run.send(Request("send", name, "view", said(many, plan, name)))
+    for _ in range(4):
+        run.step()
+    run.stop()
+    for name in "ab":
+        found = {r["segment"] for t in run.published[name].values() for r in t.to_pylist()}
+        assert found == {1, 2, 4, 5, 7, 8}

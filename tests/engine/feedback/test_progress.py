@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from slackwater.engine.lowlevel import fused_scan
 from slackwater.engine.lowlevel.apart import Apart
 from slackwater.engine.lowlevel.given_up import GivenUp
+from slackwater.engine.store.feedback_log import state_of
+from slackwater.kernels.types import arrow_type
 from slackwater.model.node import LateSetting, Source
 from slackwater.model.policy import (
     BoundedDelay,
@@ -29,7 +31,7 @@ from slackwater.model.schema import Field
 from slackwater.semantics.feedback.standing import Request
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import scratch_folder
-from tests.engine.feedback.viewport import FIELDS, TS, Viewed, plan_of, said
+from tests.engine.feedback.viewport import FIELDS, TS, Viewed, plan_of, said, source
 from tests.examples import examples
 
 WIDE = (*FIELDS, Field("at", "bigint"), Field("part", "string"), Field("upto", "bigint"))
@@ -146,3 +148,41 @@ def test_progress_and_late_rows_are_the_same_with_and_without_feedback(
         f"{reading}, {by}" for reading in ("fused", "rows") for by in ("footers", "a statement")
     }
     assert ways <= set(TAKEN), f"only {dict(TAKEN)}"
+
+
+@pytest.mark.parametrize("kind", ["string", "bigint"])
+@pytest.mark.parametrize("late", [False, True], ids=["fused", "rows"])
+@pytest.mark.spec("FC-F19")
+def test_rows_that_are_not_read_tell_of_their_partitions(late: bool, kind: str) -> None:
+    """The partition that is behind holds the others back, also if nobody needs a row of it."""
+    fields = (*FIELDS, Field("part", kind))
+    plan = plan_of(source(fields=fields, partition="part"), late=late)
+    names: list[Any] = ["a", "b", "c"] if kind == "string" else [1, 2, 3]
+    tables = [
+        pa.table(
+            {
+                "segment": pa.array([1, 1, 4, 1, 4, 1], pa.int64()),
+                "ts": pa.array([n + 3, n + far, n + 5, n, n + 2, n + 4], pa.int64()),
+                "v": pa.array([1] * 6, pa.int64()),
+                "part": pa.array(
+                    [names[0], names[0], names[1], None, None, names[2]], arrow_type(kind)
+                ),
+            }
+        )
+        for n, far in ((20, 3), (30, 9), (40, 4))
+    ]
+    found = []
+    for feedback in (False, True):
+        with scratch_folder() as folder:
+            run = Viewed(folder, plan, group=None)
+            run.give(tables)
+            run.run.start()
+            if feedback:
+                run.run.send(Request("send", "map", "x", said("~{segment = 1}", plan)))
+            run.all(end=False)
+            run.run.stop()
+        found.append([m.progress["streams"] for m in run.manifests])
+    assert found[0] == found[1]
+    bounds = [one["cars"]["bounds"]["ts"]["ticks"] for one in found[0]]
+    assert bounds == sorted(set(bounds)) and bounds[-1] < 41
+    assert sum(state_of(run.manifests[-1]).dropped.values()) == 12

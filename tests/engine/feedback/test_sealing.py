@@ -150,6 +150,9 @@ def test_panes_that_several_aggregates_read_are_not_sealed() -> None:
         run.run.loop.query.plan.operators[0].id,
     )
     assert not any(state_of(m).sealed for m in run.manifests)
+    there = guard_lines(run.run.loop.query.plan, run.manifests[3], "source")
+    assert any("of the query itself: ~{n >= 8" in line for line in there)
+    assert not any("seals" in line for line in there)
 
 
 def asks(number: int, text: str | None) -> Any:

@@ -28,6 +28,8 @@ from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.standing import Request
 from slackwater.semantics.feedback.text import parsed
+from slackwater.semantics.limits import END, START
+from slackwater.semantics.pace import Marks
 from slackwater.testing.local.run import LocalInput, LocalRun
 from slackwater.testing.transcripts.query import aggregate
 
@@ -214,6 +216,13 @@ def test_rows_are_counted_once_by_the_pace_that_drops_them(tmp_path: Path, split
 def test_the_mark_of_a_batch_is_that_of_when_it_began(tmp_path: Path) -> None:
     ran = Played(tmp_path, {"live": pace(A)}).play({0: [3, 100]}, {0: [94, 95, 200]}, {0: [150]})
     assert ran.times("live") == [[3, 100], [95, 200], []]
+
+
+def test_a_time_that_nobody_knows_raises_no_mark() -> None:
+    """Windows that count rows have none while they wait, and after the end of one stream others go on."""
+    marks = Marks({}, {3: 40})
+    assert marks.of(pace(A), 3, {"ts": END}) == 40 and marks.of(pace(A), 0, {"ts": END}) == START
+    assert marks.of(pace(A), 3, {"ts": 50}) == 50 and marks.of(pace(A), 3, {"ts": 7}) == 40
 
 
 def test_the_limit_is_told_to_inputs_in_steps(tmp_path: Path) -> None:

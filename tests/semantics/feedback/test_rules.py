@@ -159,6 +159,26 @@ def test_a_record_on_a_field_stops_where_a_column_has_its_name() -> None:
     assert made.inputs == (records(other, "~{x.a 1}"), ())
 
 
+@pytest.mark.parametrize("end", ["end", "start"])
+def test_a_column_that_is_named_as_the_end_of_a_window_is_another_one(end: str) -> None:
+    """A filter on it dropped the results of windows instead."""
+    s = source()
+    node, name = windows(s), f"window.{end}"
+    renamed = tuple(replace(f, name=name) if f.name == "k" else f for f in node.schema)
+    node = replace(node, schema=renamed, keys=(Named(name, Expr("`k`", "bigint")),))
+    (record,) = records(node, f"~{{`{name}` < 3}}")
+    assert in_result_time(node, record) == record == Pattern.of({name: Test.below(3)})
+    assert react(node, f"~{{`{name}` < 3}}").inputs == (says(s, "~{k < 3}"),)
+    made = laid_out(topological([node]), [(node, (record,))])
+    assert made.places[0].asserted == says(s, "~{k < 3}")
+    valued = tuple(replace(f, name=name) if f.name == "n" else f for f in windows(s).schema)
+    (output,) = node.outputs
+    node = replace(windows(s), schema=valued, outputs=(replace(output, name=name),))
+    mine = records(node, f"~{{`{name}` > 3}}")
+    assert react(node, f"~{{`{name}` > 3}}") == Reaction(((),), mine)
+    assert laid_out(topological([node]), [(node, mine)]).places[0].guard == ()
+
+
 def test_copies_that_cannot_agree_send_nothing() -> None:
     node = project(source(), {"ts": "ts", "key": "k", "copy": "k"})
     assert react(node, "~{key 1, copy 2}") == Reaction(((),), records(node, "~{key 1, copy 2}"))

@@ -243,7 +243,7 @@ def _test(node: Node, column: str, test: Test, duck: bool, lists: list[Listed] |
         listed = ", ".join(_literal(h, type, duck) for h in holes)
         most = f"{text} IS NOT NULL AND {text} NOT IN ({listed})"
         return f"({text} IS NULL OR ({most}))" if test.null else f"({most})"
-    points = [s for s in test.spans if isinstance(s[0], int) and s[1] == s[0] + 1]
+    points = [s for s in test.spans if s[0] is not None and s[1] == following(s[0])]
     if type in order.FLOATS or type.startswith("decimal") or len(points) < _MANY:
         points = []
     parts = [

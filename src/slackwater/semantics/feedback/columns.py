@@ -188,7 +188,8 @@ def joined(node: Node, name: str, part: str) -> str | None:
 
 def settled(node: Node, record: Pattern) -> Pattern:
     """A record on an operator's output with the end of a window as the time of the result, which it is there."""
-    windows = {f"{t.name}.end": t.name for t in node.times if t.kind == "window"}
+    ends = {f"{t.name}.end": t.name for t in node.times if t.kind == "window"}
+    windows = {end: name for end, name in ends.items() if parted(node, end) == (name, ".end")}
     if not any(c in windows for c in record.columns):
         return record
     plain = Pattern.of({c: t for c, t in record.tests if c not in windows})

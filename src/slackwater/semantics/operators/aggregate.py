@@ -208,10 +208,10 @@ def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
     w, time = node.window, node.times[0].name
     assert isinstance(w, TimeWindow)
     keys = {k.name: plain_column(k.expr) for k in node.keys}
-    of_result: dict[str, Callable[[Test], Test]] = {
-        time: lambda t: t,
-        "wid": lambda t: times_of_wids(t, w),
-        f"{time}.start": lambda t: moved(t, w.range - 1),
+    of_result: dict[tuple[str, str], Callable[[Test], Test]] = {
+        (time, ""): lambda t: t,
+        ("wid", ""): lambda t: times_of_wids(t, w),
+        (time, ".start"): lambda t: moved(t, w.range - 1),
     }
     below = Pattern(())
     results: Test | None = None
@@ -223,8 +223,8 @@ def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
             if named is None:
                 return None
             below &= Pattern.of({named: test})
-        elif column in of_result:
-            mine = of_result[column](test)
+        elif (name, part) in of_result:
+            mine = of_result[name, part](test)
             results = mine if results is None else results & mine
         elif best is not None and column in best.names and best.told(test) == test:
             below &= Pattern.of({best.column: test})

@@ -19,6 +19,7 @@ from slackwater.engine.store.files import unseal
 from slackwater.engine.store.local import OUTPUT
 from slackwater.errors import CheckpointError
 from slackwater.model.spans import in_words
+from slackwater.model.time import TimeColumn, parse_instant
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
 from slackwater.surface.report.tree import in_words_for
@@ -96,12 +97,37 @@ def _tiles(records: Sequence[Record]) -> list[tuple[str, str]]:
         ("late rows", f"{sum(_late(last, s) for s in last['streams']):,}"),
         ("from the future", f"{sum(_future(last, s) for s in last['streams']):,}"),
         ("batches", f"{len(records):,}"),
+        *_run(records),
         ("batch, median", f"{statistics.median(took):,.0f} ms"),
         ("batch, 95 %", f"{p95:,.0f} ms"),
         ("state now", f"{sum(s['rows'] for s in state):,} rows"),
         ("most state", f"{max(_state(r, 'rows') for r in records):,} rows"),
         ("streams ended", "yes" if last["final"] else "no"),
     ]
+
+
+def _run(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """How long the query ran: from the beginning of its first batch to the end of the one that all streams ended with.
+
+    Before they end, to that of the last batch. Nothing, if the first batches are not shown.
+    """
+    first, last = records[0], records[-1]
+    if first["ordinal"]:
+        return []
+    took = _written(last) - _written(first) + _part(first, "plan", "job")
+    took += _part(last, "commit", "publish")
+    return [("start to end" if last["final"] else "since the start", in_words(1000 * took))]
+
+
+def _written(record: Record) -> int:
+    """When a record was made, in milliseconds: behind its batch's job."""
+    time = TimeColumn("timestamp", "timestamp")
+    return parse_instant(record["timestamp"], time, what="timestamp of a record") // 1000
+
+
+def _part(record: Record, *steps: str) -> int:
+    """Milliseconds of some steps of a batch."""
+    return sum(int(record["durationMs"].get(step, 0)) for step in steps)
 
 
 def _streams(last: Record) -> list[dict[str, Any]]:
