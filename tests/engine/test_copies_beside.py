@@ -121,6 +121,13 @@ def test_a_copy_that_is_complete_wakes_rows_that_wait(tmp_path: Path, slow: Slow
         assert first + query.idle() == [(2, "b")]
 
 
+def asked_and_looked(query: Copied) -> None:
+    """A batch that asks for a copy, and one that sees what became of it. Of one that fails at once, the first may see it."""
+    query.batch(1)
+    query.made()
+    query.batch(1)
+
+
 def test_three_failures_in_a_row_beside_the_batches_end_the_query(tmp_path: Path) -> None:
     given = Given(lambda: {1: "a"})
     clock = ManualClock(0)
@@ -130,12 +137,11 @@ def test_three_failures_in_a_row_beside_the_batches_end_the_query(tmp_path: Path
         given.rows_of = broken
         for failure in range(1, 4):
             clock.advance(MINUTE)
-            query.batch(1)  # asks for a copy
-            query.made()
             if failure == 3:
                 with pytest.raises(ExecutionError, match="its function raised an error"):
-                    query.batch(1)
+                    asked_and_looked(query)
                 break
+            asked_and_looked(query)
             assert query.batch(1) == [(1, "a")]
             assert "ValueError" in query.record["problem"] and SECRET not in str(query.record)
             query.batch(1)
