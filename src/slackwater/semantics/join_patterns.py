@@ -108,13 +108,13 @@ def passed(node: Join, inputs: Sequence[Patterns], bounds: Sequence[Bounds]) -> 
         return ()
     sides = [_regions(node, j, p, b) for j, (p, b) in enumerate(zip(inputs, bounds, strict=True))]
     names = carriers(node)
-    said = []
+    stated = []
     for keys, limits in _common(sides):
         if not keys.tests:
             continue  # bounds say as much
         for times in _times(node, limits):
-            said += [_tested(named, times) for named in _named(keys, names)]
-    return merged([p for p in said if not p.empty])
+            stated += [_tested(named, times) for named in _named(keys, names)]
+    return merged([p for p in stated if not p.empty])
 
 
 def _tested(keys: Mapping[str, Test], times: Mapping[str, Test]) -> Pattern:

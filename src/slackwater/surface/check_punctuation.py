@@ -71,13 +71,13 @@ def checkPunctuation(
     stream: list[Element] = []
     given: dict[int, Mapping[str, Any]] = {}
     for number, row in enumerate(rows):
-        said = row.get(column)
+        stated = row.get(column)
         item: Element
-        if said is not None:
-            item = pattern_of({c: _pair(test) for c, test in said.items()}, types)
+        if stated is not None:
+            item = pattern_of({c: _pair(test) for c, test in stated.items()}, types)
         else:
             item = _row({c: v for c, v in row.items() if c != column}, types, number)
-        given[id(item)] = said if said is not None else row
+        given[id(item)] = stated if stated is not None else row
         stream.append(item)
     bad = broken(stream)
     return PunctuationReport(

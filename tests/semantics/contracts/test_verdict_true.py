@@ -112,7 +112,7 @@ class Long:
             rows += kept.num_rows
             if isinstance(node, Dedup) and kept.num_rows:
                 at = next(i for i, n in enumerate(m.nodes) if n is node.child)
-                usable = [p for p in m.says[at] if set(p.columns) <= set(node.subset)]
+                usable = [p for p in m.stated_after[at] if set(p.columns) <= set(node.subset)]
                 rows -= int(matching(tuple(usable), kept, node.on)[0].sum()) if usable else 0
         return rows
 

@@ -95,9 +95,9 @@ def empty_windows(*, dark: bool) -> Any:
 
 def told(wrong: Callable[[Any, Test, Test], Test]) -> Patch:
     """What rows tell of a greatest or least value, made wrong."""
-    right = aggregate._Best.told
+    right = aggregate._Best.settled_below
     return function(
-        aggregate._Best, "told", lambda best, test: wrong(best, test, right(best, test))
+        aggregate._Best, "settled_below", lambda best, test: wrong(best, test, right(best, test))
     )
 
 
@@ -143,7 +143,7 @@ def goes_on_anyway(node: Node, records: Patterns, testable: Any) -> Reaction:
 
 
 RIGHT_REACTION = feedback_rules._reaction
-RIGHT_TOLD = aggregate._Best.told
+RIGHT_TOLD = aggregate._Best.settled_below
 RIGHT_BEST = aggregate._best
 
 

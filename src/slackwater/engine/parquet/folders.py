@@ -24,7 +24,7 @@ Folders = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedFolders:
     """The ``name=value`` folders of a directory, outermost first, and the directory above them."""
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ def data_files(
     kept = [f for f in files if not _hidden(os.path.basename(f)) and os.path.getsize(f)]
     if recursive:
         return dict.fromkeys(kept, ())
-    folders = {d: _found(root, d) for d in {os.path.dirname(f) for f in kept}}
+    folders = {d: _named_folders(root, d) for d in {os.path.dirname(f) for f in kept}}
     if not any(f.names for f in folders.values()):
         return dict.fromkeys(kept, ())
     _check_alike(folders)
@@ -67,7 +67,7 @@ def _hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def _found(root: str, directory: str) -> Found:
+def _named_folders(root: str, directory: str) -> NamedFolders:
     """Walk from a directory up to the source: folders below the last ``name=value`` are passed over."""
     names: list[str] = []
     values: list[str] = []
@@ -83,13 +83,13 @@ def _found(root: str, directory: str) -> Found:
             break
         at = os.path.dirname(at)
     if not names:
-        return Found((), (), directory)
+        return NamedFolders((), (), directory)
     if len({n.lower() for n in names}) < len(names):
         raise _bad_folder(directory, f"gives '{names[0]}' twice")
-    return Found(tuple(reversed(names)), tuple(reversed(values)), at)
+    return NamedFolders(tuple(reversed(names)), tuple(reversed(values)), at)
 
 
-def _check_alike(folders: dict[str, Found]) -> None:
+def _check_alike(folders: dict[str, NamedFolders]) -> None:
     """All directories must say the same columns, at the same place."""
     first, *others = sorted(folders.items())
     for directory, one in others:
@@ -101,7 +101,7 @@ def _check_alike(folders: dict[str, Found]) -> None:
             raise _mixed(named[0][0], directory)
 
 
-def _values(directory: str, one: Found, columns: dict[str, Field], zone: str) -> Folders:
+def _values(directory: str, one: NamedFolders, columns: dict[str, Field], zone: str) -> Folders:
     made = []
     for name, value in zip(one.names, one.values, strict=True):
         field = columns.get(name.lower())

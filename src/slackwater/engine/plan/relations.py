@@ -28,8 +28,8 @@ class TableForm:
     def digest(self) -> str:
         """A short name that depends on what is read, and on nothing else."""
         whole = self.relation
-        told = (whole.name, self.fields, whole.key, self.changes, self.columns)
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+        described = (whole.name, self.fields, whole.key, self.changes, self.columns)
+        return hashlib.sha256(repr(described).encode()).hexdigest()[:12]
 
     @property
     def table(self) -> str:

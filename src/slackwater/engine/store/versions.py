@@ -104,9 +104,9 @@ def write_version(storage: Storage, root: PurePath, version: Version) -> None:
     if storage.exists(path):
         return
     storage.make_folder(folder)
-    files = [_told(f) for f in version.files]
-    told: dict[str, Any] = {"format": FORMAT, "relation": version.relation, "files": files}
-    storage.write(path, seal(told, kind=KIND))
+    files = [_of_file(f) for f in version.files]
+    whole: dict[str, Any] = {"format": FORMAT, "relation": version.relation, "files": files}
+    storage.write(path, seal(whole, kind=KIND))
     storage.sync(folder)
 
 
@@ -121,23 +121,23 @@ def read_version(storage: Storage, root: PurePath, relation: str, version: str) 
     """The list of a version that an intent or a manifest names."""
     path = root / FOLDER / document(relation, version)
     try:
-        told = unseal(storage, path, what="list of a relation's files", kind=KIND)
+        whole = unseal(storage, path, what="list of a relation's files", kind=KIND)
     except FileNotFoundError:
         raise damaged(path, "list of a relation's files", "it is gone") from None
-    return Version(relation, tuple(_file(f) for f in told["files"]))
+    return Version(relation, tuple(_file(f) for f in whole["files"]))
 
 
-def _told(file: TableFile) -> dict[str, Any]:
-    told: dict[str, Any] = plain(file)
+def _of_file(file: TableFile) -> dict[str, Any]:
+    document: dict[str, Any] = plain(file)
     if file.index is None:
-        told.pop("index")  # files of tables have none
-    return told
+        document.pop("index")  # files of tables have none
+    return document
 
 
-def _file(told: dict[str, Any]) -> TableFile:
-    folders = tuple((name, sql) for name, sql in told["folders"])
-    index = told.get("index")
+def _file(document: dict[str, Any]) -> TableFile:
+    folders = tuple((name, sql) for name, sql in document["folders"])
+    index = document.get("index")
     return TableFile(
-        told["path"], told["size"], told["changed"], folders, dict(told["decoded"]),
+        document["path"], document["size"], document["changed"], folders, dict(document["decoded"]),
         None if index is None else (index[0], index[1], index[2]),
     )  # fmt: skip

@@ -81,19 +81,19 @@ def check_nodes(nodes: Sequence[Node], *, ended: bool = False) -> Findings:
     """Problems and cautions of a plan, children first; ``ended`` if all its streams end."""
     if ended:
         return Findings((), ())
-    said = promises(nodes)
-    assumed = derive(nodes, {n: p.assumed for n, p in said.items()})
-    problems = tuple(_problem(u, assumed, said) for u in assumed.unsafe)
+    promised = promises(nodes)
+    assumed = derive(nodes, {n: p.assumed for n, p in promised.items()})
+    problems = tuple(_problem(u, assumed, promised) for u in assumed.unsafe)
     cautions = [_grows(u) for u in assumed.growing]
-    cautions += [c for n in nodes if isinstance(n, Source) for c in _values(n, said[n.name])]
-    if any(p.is_open for p in said.values()):
-        cautions += _rests(nodes, said, assumed)
+    cautions += [c for n in nodes if isinstance(n, Source) for c in _values(n, promised[n.name])]
+    if any(p.is_open for p in promised.values()):
+        cautions += _rests(nodes, promised, assumed)
     return Findings(problems, tuple(cautions))
 
 
-def _problem(unmet: Unmet, derived: Derived, said: dict[str, Promise]) -> Problem:
+def _problem(unmet: Unmet, derived: Derived, promised: dict[str, Promise]) -> Problem:
     input = derived.offer(unmet.node.children[unmet.need.input])
-    message, hint = refusal(unmet, input, {n: p.assumed for n, p in said.items()})
+    message, hint = refusal(unmet, input, {n: p.assumed for n, p in promised.items()})
     return Problem(called(unmet.node), unmet.need.input, columns_of(unmet.need), message, hint)
 
 
@@ -128,12 +128,12 @@ def _rising(tags: Sequence[tuple[str, str]]) -> str:
     return f"[[{', '.join(f'{c}:+' for c in rising)}]]"
 
 
-def _rests(nodes: Sequence[Node], said: dict[str, Promise], assumed: Derived) -> list[Caution]:
+def _rests(nodes: Sequence[Node], promised: dict[str, Promise], assumed: Derived) -> list[Caution]:
     """What would be unsafe if streams punctuated no more than they declare."""
-    strict = derive(nodes, {n: p.declared for n, p in said.items()})
+    strict = derive(nodes, {n: p.declared for n, p in promised.items()})
     known = {(id(u.node), u.need) for u in assumed.unsafe}
     resting = [u for u in strict.unsafe if (id(u.node), u.need) not in known]
-    undeclared = [n.given_name for n in nodes if isinstance(n, Source) and said[n.name].is_open]
+    undeclared = [n.given_name for n in nodes if isinstance(n, Source) and promised[n.name].is_open]
     streams = ", ".join(f"'{n}'" for n in dict.fromkeys(undeclared))
     return [
         Caution(
@@ -170,8 +170,8 @@ def _required(r: Requirement, sources: dict[str, Source]) -> Required:
 
 def edges(outputs: Sequence[Node], nodes: Sequence[Node], *, ended: bool = False) -> tuple[Edge, ...]:  # fmt: skip
     """The scheme on every edge, in the order in which a query is drawn; what is shared is shown where it is met first."""
-    said = promises(nodes)
-    derived = derive(nodes, {n: ENDED if ended else p.assumed for n, p in said.items()})
+    promised = promises(nodes)
+    derived = derive(nodes, {n: ENDED if ended else p.assumed for n, p in promised.items()})
     offers = {id(n): o for n, o in zip(derived.nodes, derived.offers, strict=True)}
     verdicts = {id(u.node): u.verdict for u in reversed(derived.unmet)}
     shown: list[Edge] = []

@@ -32,12 +32,12 @@ def _is_of(value: Any, type: str) -> bool:
 
 def broken(stream: Iterable[Element]) -> tuple[Row, Pattern] | None:
     """The first row that matches a pattern which came before it, with that pattern; None if there is none."""
-    said: list[Pattern] = []
+    given: list[Pattern] = []
     for item in stream:
         if isinstance(item, Pattern):
-            said.append(item)
+            given.append(item)
             continue
-        met = next((p for p in said if p.matches(item)), None)
+        met = next((p for p in given if p.matches(item)), None)
         if met is not None:
             return item, met
     return None

@@ -101,8 +101,8 @@ def smallest_change(node: Node, need: Need, offers: Mapping[str, Offer]) -> str:
         return ""
     best = min((missing(c, offers) for c in able), key=lambda c: (len(c), _columns(c)))
     sources = {n.name: n for n in topological([node]) if isinstance(n, Source)}
-    said = [asked(d, sources[d.source]) for d in sorted(best, key=lambda d: d.source)]
-    return "; and ".join(said)
+    requests = [asked(d, sources[d.source]) for d in sorted(best, key=lambda d: d.source)]
+    return "; and ".join(requests)
 
 
 def _columns(choice: frozenset[Demand]) -> list[list[str]]:

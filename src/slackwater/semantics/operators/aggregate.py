@@ -148,8 +148,8 @@ def _by_rows(node: Aggregate, record: Pattern) -> list[Pattern]:
     if best is None or name is None:
         return [record]
     test = record.test(name) or Test()
-    told = best.told(test)
-    parts = [record.replaced(name, t) for t in (told, test - told)]
+    settled_below = best.settled_below(test)
+    parts = [record.replaced(name, t) for t in (settled_below, test - settled_below)]
     return [p for p in parts if not p.empty]
 
 
@@ -165,7 +165,7 @@ class _Best:
     greatest: bool
     certain: bool
 
-    def told(self, test: Test) -> Test:
+    def settled_below(self, test: Test) -> Test:
         """The part of a test on results by which rows may go: all below (or above) a limit.
 
         A result that fails the test is made by a row on the other side of the limit, and rows on this side do not change it. One
@@ -226,7 +226,7 @@ def _of_rows(node: Aggregate, record: Pattern) -> Pattern | None:
         elif (name, part) in of_result:
             mine = of_result[name, part](test)
             results = mine if results is None else results & mine
-        elif best is not None and column in best.names and best.told(test) == test:
+        elif best is not None and column in best.names and best.settled_below(test) == test:
             below &= Pattern.of({best.column: test})
         else:
             return None  # it is about a value, which all rows of the group make together

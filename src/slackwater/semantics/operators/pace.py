@@ -37,16 +37,16 @@ def frontier(node: Pace, columns: Sequence[str], known: Known) -> Points:
 def offers(node: Pace, inputs: Sequence[Offer], sources: Mapping[str, Offer]) -> Offer:
     """What the input offers; and a bound on its time, whatever the input says, if new rows raise the mark."""
     own = inputs[0]
-    if own.ended or not (node.clock or _tells(node.child)):
+    if own.ended or not (node.clock or _hears_of_rows(node.child)):
         return own
     return replace(own, bounds=own.bounds | {node.on})
 
 
-def _tells(node: Node) -> bool:
+def _hears_of_rows(node: Node) -> bool:
     """Whether each new row is heard of at once; of what operators hold back only their bounds tell."""
     if isinstance(node, Aggregate | Sort):
         return False
-    return isinstance(node, Source) or any(_tells(c) for c in node.children)
+    return isinstance(node, Source) or any(_hears_of_rows(c) for c in node.children)
 
 
 def keeps(node: Pace) -> str:

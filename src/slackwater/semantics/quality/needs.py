@@ -92,7 +92,7 @@ class Needs:
     """Windows whose late rows may still come, and the needs of the latest that were judged.
 
     ``reach`` is how far the current time was past the end of a window when it closed, ``missing`` what has come for it
-    since; ``until`` is the last window judged. After a change of the stream only windows after ``since`` count; those up to ``told`` had closed before it was known.
+    since; ``until`` is the last window judged. After a change of the stream only windows after ``since`` count; those up to ``closed_before`` had closed before it was known.
     ``evidence`` for a change is that of the windows judged; the latest ``run`` of them made it, the first of which had closed with the reach ``old``. ``rows`` is how many
     recent windows, from ``start`` on, had when they were judged, ``after`` how many came after; ``usual`` is the share of those before a change.
     """
@@ -106,7 +106,7 @@ class Needs:
     until: int | None = None
     missing: dict[int, Sums] = field(default_factory=dict)
     since: int | None = None
-    told: int | None = None
+    closed_before: int | None = None
     evidence: float = 0.0
     run: int = 0
     old: int | None = None
@@ -176,7 +176,7 @@ class Needs:
             self.start = wid if self.start is None else self.start
             self.rows = self.rows * FADING + total[0]
             self.after *= FADING
-            if self.told is not None and wid <= self.told:
+            if self.closed_before is not None and wid <= self.closed_before:
                 continue  # it closed before the change was known
             share = float(missed) - (1 - confidence)
             self.level = min(HIGHEST, max(least_level(confidence), self.level + STEP * share))
@@ -209,7 +209,7 @@ class Needs:
         judged = run
         for wid in [None, *sorted(self.reach)]:
             if wid is not None:
-                if self.told is not None and wid <= self.told:
+                if self.closed_before is not None and wid <= self.closed_before:
                     continue
                 worse = self._worse(wid, old, asked, most)
                 evidence, run = more_evidence(evidence, run, worse, confidence, overlap)
@@ -242,7 +242,7 @@ class Needs:
     def _forget(self, since: int, judged: int, confidence: float) -> None:
         """Keep the needs of windows after ``since`` only, the latest ``judged`` of those that are known."""
         self.since = since
-        self.told = max(self.reach, default=self.until)
+        self.closed_before = max(self.reach, default=self.until)
         self.done = self.done[len(self.done) - judged :]
         self.level = first_level(confidence)
         self.evidence, self.run, self.old = 0.0, 0, None
@@ -359,7 +359,7 @@ class Needs:
             "until": self.until,
             "missing": [[w, s] for w, s in sorted(self.missing.items())],
             "since": self.since,
-            "told": self.told,
+            "told": self.closed_before,
             "evidence": self.evidence,
             "run": self.run,
             "old": self.old,
@@ -385,7 +385,7 @@ class Needs:
             own._count_missing()
             return own
         own.missing = dict(json["missing"])
-        own.since, own.told, own.start = json["since"], json["told"], json["start"]
+        own.since, own.closed_before, own.start = json["since"], json["told"], json["start"]
         own.evidence, own.run = json["evidence"], json["run"]
         own.rows, own.after = json["rows"], json["after"]
         own.old, own.usual = json.get("old"), json.get("usual", 0.0)

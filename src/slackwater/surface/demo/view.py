@@ -122,7 +122,7 @@ class View:
         self._seconds = seconds
         self._rate = Rate()
         self._batch = -1
-        self._said = 0.0
+        self._last_line = 0.0
         self._live: Live | None = None
         if console.is_terminal and not console.is_dumb_terminal:
             self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -149,8 +149,8 @@ class View:
             self._latest.look()
         if self._live is not None:
             self._live.update(self._drawn(snapshot, elapsed), refresh=True)
-        elif fresh and now - self._said >= 2:
-            self._said = now
+        elif fresh and now - self._last_line >= 2:
+            self._last_line = now
             self._console.print(self._line(snapshot, elapsed), soft_wrap=True, highlight=False)
 
     # ---- plain ----

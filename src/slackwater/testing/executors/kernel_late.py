@@ -43,7 +43,7 @@ class LateJudge:
     settings: Mapping[str, Sequence[BoundRule]]
     states: dict[str, SourceState]
     before: Sequence[Mapping[str, int]]
-    said: Sequence[Patterns]
+    stated: Sequence[Patterns]
 
     def _judge(
         self, source: Source, rows: Sequence[Row], now: int | None
@@ -87,8 +87,8 @@ class LateJudge:
             bound = self.before[child][node.window.on]
             ticks = np.array([time + moved], np.int64)
             count = int(missed(ticks, bound, node.window)[0])
-            if isinstance(node.window, TimeWindow) and self.said[child]:
-                found = closing(node, self.said[child], bound)
+            if isinstance(node.window, TimeWindow) and self.stated[child]:
+                found = closing(node, self.stated[child], bound)
                 wids = np.arange(*wid_range(time + moved, node.window), dtype=np.int64)
                 keys = [_column(source, row, node, k.expr, len(wids)) for k in node.keys]
                 count = int(is_closed(node.window, found, keys, wids).sum())

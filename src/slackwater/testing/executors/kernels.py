@@ -140,8 +140,8 @@ class KernelMachine(LateJudge):
         self.before = propagate(self.nodes, {n: s.bounds for n, s in self.states.items()})
         # Patterns of every node before and after the batch that is running.
         self.groupwise = any(s.patterns for found in self.settings.values() for s in found)
-        self.said: list[Patterns] = [() for _ in self.nodes]
-        self.says: list[Patterns] = self.said
+        self.stated: list[Patterns] = [() for _ in self.nodes]
+        self.stated_after: list[Patterns] = self.stated
         for node in self.nodes:
             if isinstance(node, Lookup):
                 raise AnalysisError(
@@ -186,8 +186,8 @@ class KernelMachine(LateJudge):
                     tables[id(node)] = to_table(node, data, outs)
         known = self._known(states, now)
         after = self._propagated({n: s.bounds for n, s in states.items()}, known)
-        said = {n: s.patterns for n, s in states.items()}
-        self.says = propagate_patterns(self.nodes, after, said)
+        stated = {n: s.patterns for n, s in states.items()}
+        self.stated_after = propagate_patterns(self.nodes, after, stated)
         for node in self.nodes:
             if isinstance(node, Late):
                 tables[id(node)] = to_table(node, late[node.source.name], None)
@@ -207,7 +207,7 @@ class KernelMachine(LateJudge):
         }
         sources = {n: s.bounds for n, s in states.items()}
         self.marks = marks_of(self.nodes, sources, self._holds(), known)
-        self.states, self.before, self.said = states, after, self.says
+        self.states, self.before, self.stated = states, after, self.stated_after
         self.held = holds_now(self.joins)
         return Observed(found, late, {n: s.bounds for n, s in states.items()})
 
@@ -243,10 +243,11 @@ class KernelMachine(LateJudge):
         old = [self.before[i][on] for i, on in below]
         new = [after[i][on] for i, on in below]
         rows = [entering(t, on) for t, on in zip(inputs, node.on, strict=True)]
-        says = [
-            Punctuated(self.said[i], self.says[i], (self.before[i], after[i])) for i, _ in below
+        stated_after = [
+            Punctuated(self.stated[i], self.stated_after[i], (self.before[i], after[i]))
+            for i, _ in below
         ]
-        found = self.joins[id(node)].step(rows, old, new, now, says)
+        found = self.joins[id(node)].step(rows, old, new, now, stated_after)
         for t in node.times:
             nobody = pa.array([False] * found.num_rows, pa.bool_())
             found = found.append_column(f"_out:{t.name}", nobody)
@@ -278,7 +279,7 @@ class KernelMachine(LateJudge):
         primitives = tuple(replace(p, type=plain(p.type)) for p in node.primitives)
         way = self._way(node)
         if not isinstance(node.window, TimeWindow) or self.groupwise or keeps_rows(way):
-            more = (self.said[child], self.says[child], self._frontiers(node, after))
+            more = (self.stated[child], self.stated_after[child], self._frontiers(node, after))
             return self._by_program(node, keys, primitives, table, (old, new, *more))
         spec = AggregateSpec(keys, node.window, primitives, way, True)
         sql = aggregate.partial_select(
@@ -424,7 +425,7 @@ def _aggregate(machine: KernelMachine, node: Aggregate, inputs: Inputs, after: B
 
 def _dedup(machine: KernelMachine, node: Dedup, inputs: Inputs, after: Bounds) -> pa.Table:
     child = machine.below(node)
-    usable = [p for p in machine.said[child] if set(p.columns) <= set(node.subset)]
+    usable = [p for p in machine.stated[child] if set(p.columns) <= set(node.subset)]
     return machine.distinct(node, inputs[0], machine.before[child][node.on], tuple(usable))
 
 

@@ -213,9 +213,9 @@ class _Play:
 
     def _send(self, step: Step) -> None:
         """Feedback that the step says, as another process would send it."""
-        for said in step.feedback:
-            request = Request("send", f"out_{said.output}", said.name, said.feedback)
-            self.sent[said.name] = self.query.send(request)
+        for sent in step.feedback:
+            request = Request("send", f"out_{sent.output}", sent.name, sent.feedback)
+            self.sent[sent.name] = self.query.send(request)
         for name in step.retract:
             self.query.send(Request("retract", target=self.sent[name]))
 

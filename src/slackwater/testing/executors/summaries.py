@@ -60,8 +60,8 @@ def summarize(
             before = state.orders.get(name)
             violations += sum(before is not None and p <= before for p in places)
             orders[name] = max(places)
-    said = {name: _patterns(source, settings, part, now)[0] for name, part in by.items()}
-    return SourceSummary(columns, len(data), late, null_time, violations, orders, said)
+    stated = {name: _patterns(source, settings, part, now)[0] for name, part in by.items()}
+    return SourceSummary(columns, len(data), late, null_time, violations, orders, stated)
 
 
 def _patterns(

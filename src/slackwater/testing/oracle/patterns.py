@@ -42,13 +42,13 @@ class Exclusions:
 
     def broken(self, source: Source, row: Row, steps: int) -> bool:
         """Whether a row breaks a pattern that the source has given."""
-        said = patterns(self.histories[source.name], steps)
+        stated = patterns(self.histories[source.name], steps)
         if source.partition is None:
-            return any(_matches(source, p, row) for _, p in said)
-        if any(_matches(source, p, row) and names(source, p, by) for by, p in said):
+            return any(_matches(source, p, row) for _, p in stated)
+        if any(_matches(source, p, row) and names(source, p, by) for by, p in stated):
             return True
         known = source.partitions
-        parts = {by for by, _ in said} | {
+        parts = {by for by, _ in stated} | {
             self.histories[source.name].partition(a.row)
             for a in self.histories[source.name].arrivals
             if a.step < steps
@@ -57,7 +57,7 @@ class Exclusions:
         if isinstance(known, int) and len(parts) < known:
             return False
         return bool(parts) and all(
-            any(by == part and _matches(source, p, row) for by, p in said) for part in parts
+            any(by == part and _matches(source, p, row) for by, p in stated) for part in parts
         )
 
     def ended(self, node: Aggregate, key: Mapping[str, Any], steps: int) -> bool:

@@ -313,7 +313,7 @@ class _Past:
         self.judged = -(10**18)
         self.level = confidence + 0.4 * (1 - confidence)
         self.since: int | None = None
-        self.told = -(10**18)
+        self.closed_before = -(10**18)
         self.signs: list[_Sign] = []  # judged windows that tell of a change
         self.counted: list[
             int
@@ -363,7 +363,7 @@ class _Past:
             self.start = wid if self.start is None else self.start
             self.counted.append(len(mine))
             self.after *= 1 - 1 / 600
-            if wid > self.told:
+            if wid > self.closed_before:
                 self.level += 0.005 * ((need > reach) - (1 - self.confidence))
                 least = self.confidence + 0.2 * (1 - self.confidence)
                 self.level = min(0.9995, max(least, self.level))
@@ -378,7 +378,7 @@ class _Past:
     def rose(self) -> bool:
         """Whether some stretch of windows up to now has misses that only a change explains."""
         signs = list(self.signs)
-        for wid in [None, *sorted(w for w in self.reach if w > self.told)]:
+        for wid in [None, *sorted(w for w in self.reach if w > self.closed_before)]:
             if wid is not None:
                 so_far = _need(self.members[wid], self.left, self.granule)
                 signs.append(_Sign(wid, so_far, self.reach[wid], self.known))
@@ -422,7 +422,7 @@ class _Past:
 
     def _forget(self, since: int) -> None:
         self.since = since
-        self.told = max(self.reach, default=self.judged)
+        self.closed_before = max(self.reach, default=self.judged)
         self.needs = [(w, n) for w, n in self.needs if w > since]
         self.level = self.confidence + 0.4 * (1 - self.confidence)
         self.signs, self.counted, self.after, self.start = [], [], 0.0, None

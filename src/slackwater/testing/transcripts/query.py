@@ -178,15 +178,15 @@ class QueryBuilder:
         if node is None and not form.begins:
             begin = ", ".join(f"{f.keys[0]}:" for f in STEPS.values() if f.begins)
             raise bad(f"a pipeline begins with {dict(step)!r}", f"begin it with {begin}")
-        return _told(form.build(self, step, node), step)
+        return _reacting(form.build(self, step, node), step)
 
 
-def _told(node: Node, step: Mapping[str, Any]) -> Node:
+def _reacting(node: Node, step: Mapping[str, Any]) -> Node:
     """The operator of a step, told by ``exploit``, ``propagate``, ``log`` and ``seal`` how to deal with feedback."""
-    told = {name: step[name] for name in ("exploit", "propagate", "log", "seal") if name in step}
-    if not told or isinstance(node, Source):
+    given = {name: step[name] for name in ("exploit", "propagate", "log", "seal") if name in step}
+    if not given or isinstance(node, Source):
         return node
-    settings = Reacting(**told)
+    settings = Reacting(**given)
     if settings.propagate and not settings.exploit and must_exploit(node):
         raise bad(
             f"step {dict(step)!r} propagates without exploiting",

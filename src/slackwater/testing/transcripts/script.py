@@ -74,12 +74,12 @@ class Step:
     expect_bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     expect_error: str | None = None
     tables: Mapping[str, list[Row]] = field(default_factory=dict)
-    feedback: tuple[SaidFeedback, ...] = ()
+    feedback: tuple[SentFeedback, ...] = ()
     retract: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class SaidFeedback:
+class SentFeedback:
     """Feedback that a step sends before its batch, under a name."""
 
     name: str
@@ -119,7 +119,7 @@ class Transcript:
         return [s for s in self.steps if not s.crash]
 
     @property
-    def said(self) -> list[SaidFeedback]:
+    def all_feedback(self) -> list[SentFeedback]:
         """All feedback of the script."""
         return [f for s in self.steps for f in s.feedback]
 
@@ -203,7 +203,7 @@ def _instrumented(steps: Sequence[Step], output: Output, instrument: Instrument)
         sent = [] if step.crash else next(each)
         names = [f"instrument-{output.name}-{count + i}" for i in range(1, len(sent) + 1)]
         count += len(sent)
-        more = (SaidFeedback(n, output.name, f) for n, f in zip(names, sent, strict=True))
+        more = (SentFeedback(n, output.name, f) for n, f in zip(names, sent, strict=True))
         made.append(replace(step, feedback=(*step.feedback, *more)))
     return made
 
@@ -212,7 +212,7 @@ def run(transcript: Transcript, executor: Executor) -> None:
     """Run a transcript and compare; an `AssertionError` tells the batch and both multisets."""
     observed = list(executor(transcript))
     totals: dict[str, list[list[Any]]] = {n: [[], []] for n in transcript.outputs}
-    deaf = bool(transcript.said) and not all(o.heeds for o in observed)
+    deaf = bool(transcript.all_feedback) and not all(o.heeds for o in observed)
     if deaf:
         _compare_range(transcript, observed)
     for step, seen in zip(transcript.batches, observed, strict=False):
@@ -248,7 +248,7 @@ def run(transcript: Transcript, executor: Executor) -> None:
 def _compare_range(transcript: Transcript, observed: Sequence[Observed]) -> None:
     """What is expected must lie between all results and those that nobody gave up, over all batches."""
     for name, output in transcript.outputs.items():
-        said = [f.feedback for f in transcript.said if f.output == name]
+        all_feedback = [f.feedback for f in transcript.all_feedback if f.output == name]
         got = [r for seen in observed for r in seen.outputs.get(name, ())]
         left = [
             _projected(r, output.columns)
@@ -260,7 +260,7 @@ def _compare_range(transcript: Transcript, observed: Sequence[Observed]) -> None
             cells = _projected(row, output.columns)
             if cells in left:
                 left.remove(cells)
-            elif not any(f.matches(row) for f in said):
+            elif not any(f.matches(row) for f in all_feedback):
                 lost.append(cells)
         where = f"{transcript.name}, output '{name}' {output.columns}, in all batches"
         assert not left, f"{where}: expected, and no result without feedback: {left}"
@@ -340,18 +340,18 @@ class _Script:
             {n: self._bounds(n, b) for n, b in step.get("expect_bounds", {}).items()},
             step.get("expect_error"),
             self.tables,
-            tuple(self._said(number, n, f) for n, f in step.get("feedback", {}).items()),
+            tuple(self._sent_feedback(number, n, f) for n, f in step.get("feedback", {}).items()),
             tuple(step.get("retract", ())),
         )
 
-    def _said(self, number: int, name: str, given: Any) -> SaidFeedback:
+    def _sent_feedback(self, number: int, name: str, given: Any) -> SentFeedback:
         """Records as text, of the first output, or of the one that is named."""
         given = given if isinstance(given, Mapping) else {"records": given}
         output = given.get("output", next(iter(self.outputs)))
         if output not in self.outputs:
             raise bad(f"step {number}: '{output}' is no output", f"name: {list(self.outputs)}")
         columns = Columns.of(self.outputs[output].node, self.zone)
-        return SaidFeedback(name, output, parsed(given["records"], columns))
+        return SentFeedback(name, output, parsed(given["records"], columns))
 
     def _rows(self, name: str, rows: Sequence[Any]) -> list[Row]:
         if name not in self.sources:

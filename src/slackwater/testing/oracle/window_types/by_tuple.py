@@ -12,7 +12,7 @@ from slackwater.testing.oracle.types import Item
 from slackwater.testing.oracle.types import Window as Extent
 from slackwater.testing.oracle.window_types.came import (
     Came,
-    Found,
+    Completing,
     Given,
     by_group,
     completed_results,
@@ -29,7 +29,7 @@ def results(node: Aggregate, run: Run) -> list[Item]:
 
 def _of_group(
     w: ByTuple, key: tuple[Any, ...], mine: list[Came], before: int, after: int
-) -> list[Found]:
+) -> list[Completing]:
     if w.over == "arrival":
         arrived = in_order(mine, w.order)
         chosen = {
@@ -46,7 +46,7 @@ def _of_group(
     for t in sorted(chosen):
         if before <= t < after:
             rows = [c.row for c in mine if t - w.range < c.time <= t and t >= c.bound]
-            found.append(Found(t, Extent(t - w.range, t), key, rows))
+            found.append(Completing(t, Extent(t - w.range, t), key, rows))
     return found
 
 

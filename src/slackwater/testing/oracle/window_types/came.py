@@ -28,7 +28,7 @@ class Came(NamedTuple):
     bound: int
 
 
-class Found(NamedTuple):
+class Completing(NamedTuple):
     """A window that this step completes, for one group."""
 
     wid: int | None
@@ -40,10 +40,10 @@ class Found(NamedTuple):
 Given = Callable[[], "dict[str, Any]"]
 """Gives the row that is asked about, as it reaches the aggregate."""
 
-Completed = Callable[[Any, Sequence[Came], Sequence[int], Sequence[str]], list[Found]]
+Completed = Callable[[Any, Sequence[Came], Sequence[int], Sequence[str]], list[Completing]]
 """The windows of a type that the last step completes: the window, all rows, the bounds after each step, names of keys."""
 
-OfGroup = Callable[[Any, "tuple[Any, ...]", "list[Came]", int, int], list[Found]]
+OfGroup = Callable[[Any, "tuple[Any, ...]", "list[Came]", int, int], list[Completing]]
 """The windows of one group: the window, the group's key, its rows, the bounds before and after the last step."""
 
 
@@ -60,7 +60,7 @@ def by_group(of_group: OfGroup) -> Completed:
 
     def completed(
         w: Any, came: Sequence[Came], bounds: Sequence[int], key_names: Sequence[str]
-    ) -> list[Found]:
+    ) -> list[Completing]:
         before, after = ([START, *bounds])[-2:]
         groups = by_key(came).items()
         return [f for key, mine in groups for f in of_group(w, key, mine, before, after)]

@@ -13,7 +13,7 @@ from slackwater.testing.oracle.types import Item
 from slackwater.testing.oracle.types import Window as Extent
 from slackwater.testing.oracle.window_types.came import (
     Came,
-    Found,
+    Completing,
     Given,
     by_group,
     completed_results,
@@ -29,7 +29,7 @@ def results(node: Aggregate, run: Run) -> list[Item]:
 
 def _of_group(
     w: CustomWindow, key: tuple[Any, ...], mine: list[Came], before: int, after: int
-) -> list[Found]:
+) -> list[Completing]:
     low, high = min(c.time for c in mine), max(c.time for c in mine)
     found = []
     for wid in sorted({int(i) for i in w.windows(low + w.shift, high + 1 + w.shift)}):
@@ -37,7 +37,7 @@ def _of_group(
         end = max(b for _, b in parts)
         rows = [c.row for c in mine if any(a <= c.time < b for a, b in parts) and end > c.bound]
         if rows and before < end <= after:
-            found.append(Found(wid, Extent(min(a for a, _ in parts), end), key, rows))
+            found.append(Completing(wid, Extent(min(a for a, _ in parts), end), key, rows))
     return found
 
 

@@ -12,7 +12,7 @@ from slackwater.testing.oracle.types import Item
 from slackwater.testing.oracle.types import Window as Extent
 from slackwater.testing.oracle.window_types.came import (
     Came,
-    Found,
+    Completing,
     Given,
     by_group,
     completed_results,
@@ -29,7 +29,7 @@ def results(node: Aggregate, run: Run) -> list[Item]:
 
 def _of_group(
     w: Landmark, key: tuple[Any, ...], mine: list[Came], before: int, after: int
-) -> list[Found]:
+) -> list[Completing]:
     slides = TimeWindow(w.slide, w.slide, w.origin, "")
     mine = [c for c in mine if c.time >= w.origin]
     if not mine:
@@ -43,7 +43,7 @@ def _of_group(
         end = end_of(wid, slides)
         rows = [c.row for c in mine if c.time < end and end > c.bound]
         if rows and before < end <= after:
-            found.append(Found(wid, Extent(w.origin, end), key, rows))
+            found.append(Completing(wid, Extent(w.origin, end), key, rows))
     return found
 
 

@@ -13,7 +13,7 @@ from slackwater.testing.oracle.types import Item, Row
 from slackwater.testing.oracle.types import Window as Extent
 from slackwater.testing.oracle.window_types.came import (
     Came,
-    Found,
+    Completing,
     Given,
     completed_results,
     in_order,
@@ -31,7 +31,7 @@ def results(node: Aggregate, run: Run) -> list[Item]:
 
 def completed(
     w: RowWindow, came: Sequence[Came], bounds: Sequence[int], key_names: Sequence[str]
-) -> list[Found]:
+) -> list[Completing]:
     before, after = ([START, *bounds])[-2:]
     step, ending = len(bounds) - 1, after >= END > before
     counted = TimeWindow(w.range, w.slide, 0, "")
@@ -50,7 +50,7 @@ def completed(
         for (wid, key), rows in groups.items():
             end = end_of(wid, counted)
             if earlier < end and (end <= total or ending):
-                found.append(Found(wid, Extent(end - w.range, end), key, rows))
+                found.append(Completing(wid, Extent(end - w.range, end), key, rows))
     return found
 
 

@@ -12,7 +12,7 @@ from slackwater.testing.oracle.types import Item
 from slackwater.testing.oracle.types import Window as Extent
 from slackwater.testing.oracle.window_types.came import (
     Came,
-    Found,
+    Completing,
     Given,
     by_key,
     completed_results,
@@ -28,7 +28,7 @@ def results(node: Aggregate, run: Run) -> list[Item]:
 
 def completed(
     w: SessionWindow, came: Sequence[Came], bounds: Sequence[int], key_names: Sequence[str]
-) -> list[Found]:
+) -> list[Completing]:
     found = []
     for key, mine in by_key(came).items():
         open_ones: list[list[Came]] = []
@@ -43,7 +43,7 @@ def completed(
                     if _over(s, after, w):
                         first = min(c.time for c in s)
                         extent = Extent(first, _last(s) + w.gap)
-                        found.append(Found(None, extent, key, [c.row for c in s]))
+                        found.append(Completing(None, extent, key, [c.row for c in s]))
     return found
 
 
