@@ -64,11 +64,15 @@ class Waits(Large):
         (found,) = [led for id, led in last.ledgers.items() if id.startswith("waiting")]
         return found
 
-    def planned(self, steps: Any) -> None:
-        """The query of the next start."""
+    def planned(self, steps: Any, **more: Any) -> None:
+        """The query of the next start, with ``more`` outputs."""
         relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
-        node = QueryBuilder({"s": SOURCE}, {"out": steps}, {"d": relation}).named("out")
-        self.run.plan = passed(build([Output("out", node)], ansi=True, zone="UTC"), Written())
+        texts = {"out": steps, **more}
+        builder = QueryBuilder({"s": SOURCE}, texts, {"d": relation})
+        outputs = [Output(name, builder.named(name)) for name in texts]
+        self.run.plan = passed(build(outputs, ansi=True, zone="UTC"), Written())
+        for name in more:
+            self.run.published.setdefault(name, {})
 
 
 @pytest.fixture
@@ -174,6 +178,26 @@ def test_groups_share_a_tenth_of_the_memory_and_a_full_one_serves_the_largest_ba
     table = made.run.published["out"][made.run.done - 1]
     out += [(r["k"], r["name"]) for r in table.to_pylist()]
     assert sorted(out) == sorted(map(name, came))
+
+
+def test_rows_that_leave_as_they_come_are_not_kept(made: Waits) -> None:
+    made.start(backlog=3, always=True)
+    assert made.batch(1, 2, 3, 60) == names(1, 2, 3)
+    assert made.batch(70, 71) == names(60, 70, 71)
+    assert made.batch(900) == []
+    assert made.after(10).idle() == names(900)
+
+
+@pytest.mark.spec("XJ-F56")
+def test_a_row_leaves_when_its_segment_was_read_for_others(made: Waits) -> None:
+    """Another join of the query does not wait: what it has read is at hand in the next batch."""
+    at_once = [{"from": "s"}, {k: v for k, v in STEP.items() if k != "deadline"}]
+    made.planned(WAITS, now=at_once)
+    made.start(backlog=100)
+    assert made.batch(1, 70) == []
+    assert [t.num_rows for t in made.run.published["now"].values()] == [2]
+    assert made.batch(900) == names(1, 70)
+    assert made.record["waitingRows"] == 1
 
 
 @pytest.mark.spec("XJ-F55")
