@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from slackwater.engine.driver.copies import CopyUse
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.operators import waiting as program
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.store import failpoints, kept
+from slackwater.engine.store.control import request_flush
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.model.relation import Relation
 from slackwater.semantics.waiting import FREED, SHARE
@@ -69,10 +73,10 @@ class Waits(Large):
         relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
         texts = {"out": steps, **more}
         builder = QueryBuilder({"s": SOURCE}, texts, {"d": relation})
-        outputs = [Output(name, builder.named(name)) for name in texts]
+        outputs = [Output(one, builder.named(one)) for one in texts]
         self.run.plan = passed(build(outputs, ansi=True, zone="UTC"), Written())
-        for name in more:
-            self.run.published.setdefault(name, {})
+        for one in more:
+            self.run.published.setdefault(one, {})
 
 
 @pytest.fixture
@@ -198,6 +202,23 @@ def test_a_row_leaves_when_its_segment_was_read_for_others(made: Waits) -> None:
     assert [t.num_rows for t in made.run.published["now"].values()] == [2]
     assert made.batch(900) == names(1, 70)
     assert made.record["waitingRows"] == 1
+
+
+@pytest.mark.spec("XJ-F56")
+def test_a_row_leaves_when_what_it_needs_is_read_with_what_another_waits_for(
+    tmp_path: Path,
+) -> None:
+    query = Waits(tmp_path, backlog=100)
+    for file, count in (("a", 50), ("b", 100)):
+        keys = pa.array(range(count), pa.int64())
+        rows = pa.table({"id": keys, "name": [f"{file}{k}" for k in range(count)]})
+        pq.write_table(rows, query.table / f"{file}.parquet")  # one segment each
+    query.run.start(1)
+    assert query.batch(1) == []
+    assert query.after(5).batch(60) == []  # it waits for the second file alone
+    assert query.after(5).idle() == [(1, "a1"), (1, "b1"), (60, "b60")]
+    assert query.record["reads"] == 2
+    query.run.stop()
 
 
 @pytest.mark.spec("XJ-F55")
@@ -360,6 +381,33 @@ def test_rows_that_wait_hold_bounds_back(tmp_path: Path) -> None:
     query.run.step()
     rows = [r for t in query.run.published["out"].values() for r in t.to_pylist()]
     assert [(r["name"], r["n"]) for r in rows] == [("n1", 5)]
+    query.run.stop()
+
+
+def test_a_flush_serves_all_rows(made: Waits) -> None:
+    made.start()
+    assert made.batch(1, 70) == []
+    request_flush(made.run.checkpoint)
+    assert made.idle() == names(1, 70)
+    assert made.figures["reads"] == {"end": 2}
+
+
+def test_copies_stay_while_rows_wait_for_them(tmp_path: Path) -> None:
+    """The table is rewritten in place again and again: rows join the copy of their batch all the same, and then it goes."""
+    query = Waits(tmp_path, backlog=100)
+    query.table_of(3)
+    copy = CopyUse(query.use.table, str(tmp_path / "copies"), 400, waits=True)  # type: ignore[arg-type]
+    query.use = replace(query.use, copy=copy)
+    query.start()
+    assert query.batch(1) == []
+    for number in range(8):
+        query.table_of(3, f"v{number}-")
+        assert query.batch(10_000) == [(10_000, None)]
+    many = len(list((tmp_path / "copies").glob("copy-*")))
+    assert query.after(10).idle() == names(1)
+    for _ in range(8):
+        query.batch(10_000)
+    assert len(list((tmp_path / "copies").glob("copy-*"))) < many
     query.run.stop()
 
 
