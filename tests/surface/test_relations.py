@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -350,3 +351,47 @@ def test_another_path_or_kind_is_another_query(spark: SparkSession, tmp_path: Pa
     for other in (s.join(moved, on), s.join(d, on, how="left")):
         with pytest.raises(sw.CheckpointError, match="QUERY_CHANGED"):
             run(other, tmp_path / "q", end=False)
+
+
+@pytest.mark.spec("XJ-F54")
+def test_a_lone_row_comes_out_at_its_deadline_by_the_clock(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nothing comes after it: the clock alone makes a batch run. A start without a deadline is refused by name."""
+    table = pa.table({"id": range(20), "name": [f"n{i}" for i in range(20)]})
+    (tmp_path / "d").mkdir()
+    pq.write_table(table, tmp_path / "d" / "a.parquet", row_group_size=2)
+    (tmp_path / "s").mkdir()
+    row = pa.table({"device": pa.array([7]), "ts": pa.array([1]), "v": pa.array([2])})
+    pq.write_table(row, tmp_path / "s" / "a.parquet")
+    d = sw.relation(str(tmp_path / "d"), "id", "d", spark=spark)
+
+    def start(**more: Any) -> Any:
+        files = sw.readStream(spark).schema("device bigint, ts bigint, v bigint")
+        s = sw.stream(
+            files.parquet(str(tmp_path / "s")), time="ts", name="s", progress=sw.Ordered()
+        )
+        writer = s.join(d, [("device", "id")], **more).writeStream.format("parquet")
+        for name, value in {
+            "path": tmp_path / "out", "checkpointLocation": tmp_path / "ck", "relationForm": "segments",
+        }.items():  # fmt: skip
+            writer = writer.option(name, str(value))
+        return writer.trigger(processingTime="100 milliseconds").start()
+
+    query = start(deadline="2 seconds")
+    try:
+        query.processAllAvailable()
+        limit = time.monotonic() + 60
+        while query.lastProgress["relations"]["d"]["waitingRows"] and time.monotonic() < limit:
+            time.sleep(0.1)
+        records = query.recentProgress
+        assert [r["relations"]["d"]["waitingRows"] for r in records] == [1, 0]
+        (reads,) = [
+            op["relation"]["reads"] for op in records[-1]["operators"].values() if "relation" in op
+        ]
+        assert reads == {"deadline": 1}
+    finally:
+        query.stop()
+    assert pq.read_table(tmp_path / "out")["name"].to_pylist() == ["n7"]
+    start(deadline="5 seconds").stop()
+    refused("QUERY_CHANGED", start, "rows wait by ts")
