@@ -203,8 +203,15 @@ def measured(
     work.mkdir(parents=True)
     query = started(spark, contender, case, source, table, work)
     run = contenders.finished(spark, query, work, None)
-    if case.wait:
-        run = evened(run, list(query.recentProgress))
+    records = list(query.recentProgress)
+    if case.wait and contender in (SPLITS, MEMORY_ALONE):
+        # What still waits comes out when the stream ends, which is another start.
+        last = started(spark, contender, case, source, table, work, endOfStream=True)
+        last.awaitTermination()
+        drained = sum(r["durationMs"]["total"] for r in last.recentProgress) / 1000
+        run = evened(run, drained)
+    elif case.wait:
+        run = evened(run, 0.0)
     if contender == TUNED:
         spark.catalog.clearCache()
     if contender != NO_JOIN:
@@ -212,26 +219,29 @@ def measured(
     shutil.rmtree(work, ignore_errors=True)
     names = ("hits", "misses", "reads", "residentBytes")
     read = []
-    for record in query.recentProgress if contender in (SPLITS, MEMORY_ALONE) else ():
+    for record in records if contender in (SPLITS, MEMORY_ALONE) else ():
         figures = record["relations"]["r"]
         read.append({n: figures[n] for n in names})
     return run, read
 
 
-def evened(run: Run, records: list[Any]) -> Run:
-    """The run with the mean in the place of each warm batch, where batches without input count, too: rows that wait leave others their work."""
+def evened(run: Run, drained: float) -> Run:
+    """The run with the mean in the place of each warm batch, with the seconds of the batch in which those leave that still wait: rows that
+    wait leave others their work.
+    """
     first, *warm = run.batches
-    idle = [
-        r["durationMs"]["triggerExecution"] / 1000
-        for r in records
-        if not r["numInputRows"] and r["batchId"] > first.id
-    ]
-    mean = (sum(b.seconds for b in warm) + sum(idle)) / len(warm)
+    mean = (sum(b.seconds for b in warm) + drained) / len(warm)
     return replace(run, batches=[first, *(replace(b, seconds=mean) for b in warm)])
 
 
 def started(
-    spark: SparkSession, contender: str, case: LargeCase, source: Path, table: Path, work: Path
+    spark: SparkSession,
+    contender: str,
+    case: LargeCase,
+    source: Path,
+    table: Path,
+    work: Path,
+    **options: Any,
 ) -> Any:
     """A contender's query: joined rows, written as parquet."""
     from pyspark.sql import functions as F
@@ -247,8 +257,8 @@ def started(
             relation = sw.relation(str(table), "k", "r", memory=case.memory, spark=spark)
             stream = stream.join(relation, "k", deadline=case.deadline if case.wait else None)
         writer = stream.writeStream
-        if case.wait:
-            writer = writer.option("endOfStream", True)  # what still waits comes out
+        for name, value in options.items():
+            writer = writer.option(name, value)
         if contender == MEMORY_ALONE:
             writer = writer.option("relationDisk", "0")
     else:

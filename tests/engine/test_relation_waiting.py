@@ -266,8 +266,13 @@ def test_a_group_reads_a_segment_for_all_its_rows(made: Waits) -> None:
 # --- versions ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("XJ-F57")
-def test_a_row_joins_the_version_of_its_batch_and_versions_share_a_read(made: Waits) -> None:
+@pytest.mark.spec("XJ-F55", "XJ-F57")
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_row_joins_the_version_of_its_batch_and_versions_share_a_read(
+    keeps: bool, made: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not keeps:
+        monkeypatch.setenv(kept.LOCAL_DIRS, "")
     made.start(backlog=100)
     assert made.batch(1, 999) == []
     made.table_of(2, "new", "b.parquet")  # two segments more, with keys up to 99 a second time
@@ -333,6 +338,18 @@ def test_a_crash_changes_nothing_for_rows_that_wait(made: Waits, point: str) -> 
     out = [(r["k"], r["name"]) for t in made.run.published["out"].values() for r in t.to_pylist()]
     assert sorted(out) == names(1, 2, 3, 70)
     assert made.after(10).idle() == names(800)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 5])
+def test_rows_wait_on_in_other_groups(groups: int, made: Waits) -> None:
+    made.start(backlog=100)
+    made.batch(*range(0, 1000, 40))
+    made.run.stop()
+    made.run.start(groups)
+    assert made.batch(1) == []
+    assert sum(led["rows"] for led in made.ledgers) == 26
+    assert made.after(10).idle() == names(1, *range(0, 1000, 40))
+    assert made.record["waitingRows"] == 0
 
 
 def test_a_start_may_give_another_deadline(made: Waits) -> None:
