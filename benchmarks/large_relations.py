@@ -1,7 +1,8 @@
 """Joins with a table larger than memory, beside Spark's stream–static join as it is usually written, and tuned.
 
 The table is sorted by its key and may take a 25th of its decoded size in memory. The stream's keys are near each other in time (``clustered``), in
-a hot spot that moves on with each batch (``hot``), anywhere (``uniform``), or by Zipf's law, scattered over the table (``zipf``).
+a hot spot that moves on with each batch (``hot``), anywhere (``uniform``), or by Zipf's law, scattered over the table (``zipf``). In one case rows of
+ours may wait for a read as long as ten batches take.
 """
 
 from __future__ import annotations
@@ -56,11 +57,20 @@ class LargeCase:
     batch_rows: int = 500_000
     batches: int = 3
     share: int = MEMORY_SHARE
+    wait: int = 0
+    """How many batches rows of ours may wait."""
+    batch_seconds: float = 1.0
+    """How long a batch takes, about: the deadline is a time."""
 
     @property
     def name(self) -> str:
         """E.g. ``large-uniform``."""
-        return f"large-{self.kind}"
+        return f"large-{self.kind}" + ("-deadline" if self.wait else "")
+
+    @property
+    def deadline(self) -> str:
+        """How long rows of ours may wait."""
+        return f"{round(1000 * self.wait * self.batch_seconds)} milliseconds"
 
     @property
     def memory(self) -> int:
@@ -70,12 +80,13 @@ class LargeCase:
     @property
     def quick(self) -> LargeCase:
         """A small one, to see that it runs."""
-        return replace(self, rounds=1, table_rows=1_000_000, batch_rows=10_000)
+        return replace(self, rounds=1, table_rows=1_000_000, batch_rows=10_000, batch_seconds=0.3)
 
 
 CASES = (
     LargeCase("clustered", 15.0, 3.0),
     LargeCase("hot", 8.0, 1.5),
+    LargeCase("hot", 12.0, 2.5, batches=14, wait=10),
     LargeCase("uniform", 6.0, 1.0),
     LargeCase("zipf", 6.0, 1.0),
 )
@@ -192,6 +203,15 @@ def measured(
     work.mkdir(parents=True)
     query = started(spark, contender, case, source, table, work)
     run = contenders.finished(spark, query, work, None)
+    records = list(query.recentProgress)
+    if case.wait and contender in (SPLITS, MEMORY_ALONE):
+        # What still waits comes out when the stream ends, which is another start.
+        last = started(spark, contender, case, source, table, work, endOfStream=True)
+        last.awaitTermination()
+        drained = sum(r["durationMs"]["total"] for r in last.recentProgress) / 1000
+        run = evened(run, drained)
+    elif case.wait:
+        run = evened(run, 0.0)
     if contender == TUNED:
         spark.catalog.clearCache()
     if contender != NO_JOIN:
@@ -199,14 +219,29 @@ def measured(
     shutil.rmtree(work, ignore_errors=True)
     names = ("hits", "misses", "reads", "residentBytes")
     read = []
-    for record in query.recentProgress if contender in (SPLITS, MEMORY_ALONE) else ():
+    for record in records if contender in (SPLITS, MEMORY_ALONE) else ():
         figures = record["relations"]["r"]
         read.append({n: figures[n] for n in names})
     return run, read
 
 
+def evened(run: Run, drained: float) -> Run:
+    """The run with the mean in the place of each warm batch, with the seconds of the batch in which those leave that still wait: rows that
+    wait leave others their work.
+    """
+    first, *warm = run.batches
+    mean = (sum(b.seconds for b in warm) + drained) / len(warm)
+    return replace(run, batches=[first, *(replace(b, seconds=mean) for b in warm)])
+
+
 def started(
-    spark: SparkSession, contender: str, case: LargeCase, source: Path, table: Path, work: Path
+    spark: SparkSession,
+    contender: str,
+    case: LargeCase,
+    source: Path,
+    table: Path,
+    work: Path,
+    **options: Any,
 ) -> Any:
     """A contender's query: joined rows, written as parquet."""
     from pyspark.sql import functions as F
@@ -220,8 +255,10 @@ def started(
         stream = sw.stream(frame, time="ts", name="input", progress=sw.BoundedDelay("1 second"))
         if contender != NO_JOIN:
             relation = sw.relation(str(table), "k", "r", memory=case.memory, spark=spark)
-            stream = stream.join(relation, "k")
+            stream = stream.join(relation, "k", deadline=case.deadline if case.wait else None)
         writer = stream.writeStream
+        for name, value in options.items():
+            writer = writer.option(name, value)
         if contender == MEMORY_ALONE:
             writer = writer.option("relationDisk", "0")
     else:

@@ -45,7 +45,7 @@ def large_rows(found: dict[str, Any]) -> list[list[str]]:
         size = case["data"]["batch_rows"]
         median = {c: s["median_seconds"] for c, s in case["contenders"].items()}
         row = [
-            case["data"]["kind"],
+            _keys(case),
             *(tables.rate(size, median[c]) for c in (NATIVE, TUNED, SPLITS)),
         ]
         for gained, target in (
@@ -63,8 +63,14 @@ def first_rows(found: dict[str, Any]) -> list[list[str]]:
     rows = []
     for case in found["large"]:
         firsts = [case["contenders"][c]["first_batch_seconds"] for c in (NATIVE, TUNED, SPLITS, MEMORY_ALONE)]  # fmt: skip
-        rows.append([case["data"]["kind"], *(" ".join(f"{s:.1f}" for s in one) for one in firsts)])
+        rows.append([_keys(case), *(" ".join(f"{s:.1f}" for s in one) for one in firsts)])
     return rows
+
+
+def _keys(case: dict[str, Any]) -> str:
+    """Which keys came; and how long rows might wait."""
+    wait = case["data"].get("wait", 0)
+    return str(case["data"]["kind"]) + (f", deadline of {wait} batches" if wait else "")
 
 
 def _rounds(gained: dict[str, Any]) -> str:
@@ -93,14 +99,15 @@ def _large(found: dict[str, Any]) -> list[str]:
     if not found["large"]:
         return []
     data = found["large"][0]["data"]
-    rounds = ", ".join(f"{c['data']['kind']} {c['data']['rounds']}" for c in found["large"])
+    rounds = ", ".join(f"{_keys(c)} {c['data']['rounds']}" for c in found["large"])
     return [
         "## A table larger than memory",
         "",
         f"{data['table_rows']:,} rows of five columns sorted by their key, of which a {MEMORY_SHARE}th of the decoded size is the table's `memory`; "
         f"{data['batch_rows']:,} rows of the stream a batch. *As written*: Spark's join as it is usually written. *Tuned*: with the stream's side broadcast "
         "and the table persisted. *Ours*: as it is by default, with 4 GB on the disk for what is decoded. *Memory alone*: with "
-        f'`option("relationDisk", "0")`, one run. Rounds: {rounds}. The first batch of a run does not count.',
+        f'`option("relationDisk", "0")`, one run. Rounds: {rounds}. The first batch of a run does not count. '
+        "Where rows may wait, a batch counts as the mean of all, with the last one, in which those leave that still wait.",
         "",
         tables.markdown(LARGE, large_rows(found)),
         "",

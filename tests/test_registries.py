@@ -29,10 +29,12 @@ from slackwater.model.node import (
     Late,
     Lookup,
     Node,
+    Parted,
     SharedPanes,
     SharedSort,
     Sort,
     Source,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.model.window import TimeWindow, Window
@@ -90,7 +92,7 @@ BY_NODE = [
         "slackwater.testing.executors.kernels",
         "RUNS",
         None,
-        lambda: (*SOURCES, Join, Lookup, Held, *PLANNED),
+        lambda: (*SOURCES, Join, Lookup, Held, Parted, Waiting, *PLANNED),
     ),
     Listed(PLAN, "ROW_OPERATORS", "RowOperator", lambda: (*PRODUCERS, *PLANNED)),
     Listed(PLAN, "PRODUCERS", "Producer", lambda: (*steps(), *PLANNED)),

@@ -26,7 +26,7 @@ from tests.progress_schema import check_progress
 from tests.transcripts_on_spark import CRASHES, FILES, PARAMS, ROWS, SPLITS, path_of
 
 BOTH = (
-    "custom_shifts", "join_memory", "join_pair_windows", "lookup_hold", "mini_by_tuple", "mini_landmark", "mini_rows",
+    "custom_shifts", "join_memory", "join_pair_windows", "lookup_deadline", "lookup_hold", "mini_by_tuple", "mini_landmark", "mini_rows",
     "mini_session",
 )  # fmt: skip
 """Transcripts that fail in both ways of reading: the others of their kind, if any, are all read in the same way."""

@@ -26,7 +26,7 @@ FILES = sorted((Path(__file__).parent / "transcripts").glob("*.yaml"))
 ROWS = (
     "aggregates", "arrival_time", "before_the_epoch", "bounded_rows", "closed_orders", "custom_shifts",
     "groupwise_window_types", "holistic_sliding", "join_delayed", "join_outer_disorder", "join_pair_windows",
-    "join_semi_anti", "join_tumbling", "lag_limit", "late_drop", "late_raise", "local_times", "lookup_hold",
+    "join_semi_anti", "join_tumbling", "lag_limit", "late_drop", "late_raise", "local_times", "lookup_deadline", "lookup_hold",
     "max_delay", "mini_by_tuple", "mini_closed_session", "mini_rows", "negative_times", "pace_clock", "partitions_idle",
     "punctuated_partitions", "split_and_merge",
 )  # fmt: skip
@@ -34,7 +34,7 @@ ROWS = (
 
 SPLITS = (
     "aggregates", "custom_shifts", "dedup_within", "groupwise_windows", "join_memory", "join_outer_disorder",
-    "join_pair_windows", "late_union", "lookup_hold", "mini_by_tuple", "mini_landmark", "mini_rows", "mini_session", "pace", "sort",
+    "join_pair_windows", "late_union", "lookup_deadline", "lookup_hold", "mini_by_tuple", "mini_landmark", "mini_rows", "mini_session", "pace", "sort",
 )  # fmt: skip
 """Every operator and every type of window; `test_transcripts_local.py` checks that none is missing."""
 

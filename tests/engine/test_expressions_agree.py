@@ -24,10 +24,12 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named
@@ -71,6 +73,8 @@ NODES: list[Node] = [
         FIELDS, (), SOURCE, RELATION, (named("l"),), "left_semi", expr("w"), (named("o"),), (named("p"),),
     ),
     Held(FIELDS, (), SOURCE, RELATION, (named("l"),), "inner", expr("w"), (named("o"),)),
+    Parted(FIELDS, (), SOURCE, RELATION, (named("l"),), "inner", None, (named("o"),), waits=True),
+    Waiting(FIELDS, (), SOURCE, RELATION, (named("l"),), "inner", expr("w"), (named("o"),)),
 ]  # fmt: skip
 
 

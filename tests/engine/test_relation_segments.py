@@ -478,10 +478,11 @@ def test_a_text_that_is_none_is_refused_in_both_forms(
     file = TableFile(str(path), path.stat().st_size, path.stat().st_mtime_ns)
     batch = SimpleNamespace(relations={"d": RelationAt("v", segments=True)}, settings=Settings(), root="r")  # fmt: skip
     (segment,) = segment_index(relation, [file]).segments
-    with segments._Reader(batch, table, "v", None, Reads()) as reader:  # type: ignore[arg-type]
+    use = segments._Use("v", segment, 0, 1, None)  # type: ignore[arg-type]
+    with segments._Reader(batch, table, None, Reads()) as reader:  # type: ignore[arg-type]
         reads = {
             "whole": lambda: file_rows(table, file, "1GB"),
-            "segments": lambda: reader.decoded(segment, 1),
+            "segments": lambda: reader.decoded([use]),
         }
         with pytest.raises(ExecutionError, match="BAD_FILE"):
             reads[form]()

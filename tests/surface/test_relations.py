@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -64,6 +65,32 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
     kind: str, form: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys of a type, nulls among them, several times or never; one condition over both sides, one over the relation's rows."""
+    agree(kind, form, spark, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        *((k, "segments") for k in ("bigint", "string", "decimal(12,2)", "timestamp")),
+        *((k, "copy") for k in ("bigint", "string", "double", "binary")),
+        ("bigint", "whole"),
+    ],
+)
+def test_rows_that_wait_for_a_read_give_the_rows_of_sparks_batch_joins(
+    kind: str, form: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of small segments, none of which is at hand when a query starts."""
+    agree(kind, form, spark, tmp_path, monkeypatch, deadline="1 hour")
+
+
+def agree(
+    kind: str,
+    form: str,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    **more: Any,
+) -> None:
     options = {"relationform": "segments" if form == "copy" else form, "relationsegment": 24}
     monkeypatch.setattr(job_module, "relation_uses", lambda plan, _: relation_uses(plan, options))
     draw = random.Random(kind)
@@ -85,9 +112,9 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
         d = sw.relation(given, key="k", name="d", spark=spark)
         made = {}
         for how in KINDS:
-            made[how] = s.join(d, "k", how=how)
+            made[how] = s.join(d, "k", how=how, **more)
             made[f"{how} where"] = s.join(
-                d.where("id > 2"), [("k", "k")], how=how, where="v <= w AND s.v <> 3"
+                d.where("id > 2"), [("k", "k")], how=how, where="v <= w AND s.v <> 3", **more
             )
         return made
 
@@ -235,13 +262,19 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
         {"times": ["ts", "ts"]},
         {"how": "right"},
         {"how": "full"},
-        {"deadline": "1 second"},
         {"deadline": "-1 second"},
+        {"deadline": dt.timedelta(seconds=-1)},
+        {"deadline": "1 second", "hold": 5},
         {"markDelayed": True},
         {"where": lambda v: v},
     ):
         refused("BAD_JOIN", lambda more=more: s.join(d, on, **more))
-    assert s.join(d, on, deadline="0 seconds").columns == ["device", "ts", "v", "id", "name"]
+    for deadline in ("0 seconds", "5 seconds", dt.timedelta(seconds=1)):
+        made = s.join(d, on, deadline=deadline)
+        assert made.columns == ["device", "ts", "v", "id", "name"]
+        assert made.unmatched.columns == s.columns
+    for soon in ("soon", 5, "1 month"):
+        refused("BAD_DURATION", lambda soon=soon: s.join(d, on, deadline=soon), "deadline")
     refused("RELATION_KEY", lambda: s.join(d, [("v", "name")]), "its key, id")
     refused("RELATION_KEY", lambda: s.join(d, "device = id"), "where=")
     refused("RELATION_KEY", lambda: s.join(d.select("name"), on), "select")
@@ -274,8 +307,12 @@ def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
     refused("BAD_OPTION", lambda: start(small, relationDisk="much"), "4g")
     refused("BAD_OPTION", lambda: start(small, relationEpoch="soon"), "100000 rows")
     refused("BAD_OPTION", lambda: start(small, relationVersions="old"), "newest")
+    refused("BAD_OPTION", lambda: start(small, relationBacklog="0"), "3000")
+    refused("BAD_OPTION", lambda: start(small, relationBacklogIn="each"), '"any"')
     every = readings(spark, True).join(sw.relation(path, "id", "d", refresh="1 minute"), on)
     refused("NO_CLOCK", lambda: start(every), "clock")
+    waits = readings(spark, True).join(sw.relation(path, "id", "d"), on, deadline="5 seconds")
+    refused("NO_CLOCK", lambda: start(waits), "5 seconds", "leave deadline= out")
     plain = readings(spark, True).join(sw.relation(path, "id", "d"), on)
     refused("NO_CLOCK", lambda: start(plain, relationEpoch="1 minute"), "100000 rows")
     other = sw.relation(write(tmp_path / "e", {1: "b"}), "id", "d")
@@ -314,3 +351,47 @@ def test_another_path_or_kind_is_another_query(spark: SparkSession, tmp_path: Pa
     for other in (s.join(moved, on), s.join(d, on, how="left")):
         with pytest.raises(sw.CheckpointError, match="QUERY_CHANGED"):
             run(other, tmp_path / "q", end=False)
+
+
+@pytest.mark.spec("XJ-F54")
+def test_a_lone_row_comes_out_at_its_deadline_by_the_clock(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nothing comes after it: the clock alone makes a batch run. A start without a deadline is refused by name."""
+    table = pa.table({"id": range(20), "name": [f"n{i}" for i in range(20)]})
+    (tmp_path / "d").mkdir()
+    pq.write_table(table, tmp_path / "d" / "a.parquet", row_group_size=2)
+    (tmp_path / "s").mkdir()
+    row = pa.table({"device": pa.array([7]), "ts": pa.array([1]), "v": pa.array([2])})
+    pq.write_table(row, tmp_path / "s" / "a.parquet")
+    d = sw.relation(str(tmp_path / "d"), "id", "d", spark=spark)
+
+    def start(**more: Any) -> Any:
+        files = sw.readStream(spark).schema("device bigint, ts bigint, v bigint")
+        s = sw.stream(
+            files.parquet(str(tmp_path / "s")), time="ts", name="s", progress=sw.Ordered()
+        )
+        writer = s.join(d, [("device", "id")], **more).writeStream.format("parquet")
+        for name, value in {
+            "path": tmp_path / "out", "checkpointLocation": tmp_path / "ck", "relationForm": "segments",
+        }.items():  # fmt: skip
+            writer = writer.option(name, str(value))
+        return writer.trigger(processingTime="100 milliseconds").start()
+
+    query = start(deadline="2 seconds")
+    try:
+        query.processAllAvailable()
+        limit = time.monotonic() + 60
+        while query.lastProgress["relations"]["d"]["waitingRows"] and time.monotonic() < limit:
+            time.sleep(0.1)
+        records = query.recentProgress
+        assert [r["relations"]["d"]["waitingRows"] for r in records] == [1, 0]
+        (reads,) = [
+            op["relation"]["reads"] for op in records[-1]["operators"].values() if "relation" in op
+        ]
+        assert reads == {"deadline": 1}
+    finally:
+        query.stop()
+    assert pq.read_table(tmp_path / "out")["name"].to_pylist() == ["n7"]
+    start(deadline="5 seconds").stop()
+    refused("QUERY_CHANGED", start, "rows wait by ts")

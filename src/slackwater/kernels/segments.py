@@ -33,7 +33,7 @@ class Wanted:
     """The values of one part of the keys that rows ask for: each once, in order, with how many rows have it."""
 
     def __init__(self, values: pa.Array, rows: NDArray[np.int64]):
-        values = _as_compared(values)
+        values = as_compared(values)
         if _is_counted(values.type):
             numbers, places = np.unique(_numbers(values), return_inverse=True)
             self.values: pa.Array = _as_kind(numbers, values.type)
@@ -142,7 +142,7 @@ def among(values: pa.ChunkedArray, asked: pa.Array) -> pa.Array | pa.ChunkedArra
             mask = _in_order(here, wanted)
         if mask is not None:
             return pa.array(mask)
-    return pc.is_in(_as_compared(values), value_set=asked, skip_nulls=True)
+    return pc.is_in(as_compared(values), value_set=asked, skip_nulls=True)
 
 
 def _in_table(here: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_] | None:
@@ -216,7 +216,7 @@ def _at(values: pa.Array, points: pa.Array, ties: str) -> NDArray[np.int64]:
     return found
 
 
-def _as_compared(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def as_compared(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Values of which those that a join takes for equal are the same: to Arrow, the zeros and the NaNs are several."""
     if not pa.types.is_floating(values.type):
         return values

@@ -19,10 +19,12 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr, Field, Named, column
@@ -191,6 +193,8 @@ PASSING: Registry[Passing | None] = Registry(
         Join: None,
         Lookup: None,
         Held: None,
+        Parted: None,
+        Waiting: None,
     },
 )
 """How rows leave each type of operator of a user's query; None if not in the order in which they came."""

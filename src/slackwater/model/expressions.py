@@ -16,10 +16,12 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.model.schema import Expr
@@ -81,5 +83,7 @@ EXPRESSIONS: Registry[Callable[[Any], tuple[Expr, ...]]] = Registry(
         Join: _join,
         Lookup: _lookup,
         Held: _lookup,
+        Parted: _lookup,
+        Waiting: _lookup,
     },
 )

@@ -1,4 +1,4 @@
-"""A join with a relation as operators: one that joins rows as they come, and one for rows that wait for a partner."""
+"""A join with a relation as operators: one that joins rows as they come, and one for rows that wait, for a partner or for a segment."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from functools import cached_property
 
 from slackwater.model.join import How, is_existence
 from slackwater.model.join_times import renamed
-from slackwater.model.names import MATCHED
-from slackwater.model.node import MET, Filter, Held, Lookup, Node, Project, Union, raw_name
+from slackwater.model.names import COLD, MATCHED
+from slackwater.model.node import (
+    MET,
+    Filter,
+    Held,
+    Lookup,
+    Node,
+    Parted,
+    Project,
+    Union,
+    Waiting,
+    raw_name,
+)
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 
@@ -21,7 +32,8 @@ class RelationJoin:
     """A stream and a relation.
 
     ``columns`` are those of a pair, with all of the stream's; ``where`` is over these. ``on`` is the time by which rows are
-    held, for ``hold`` ticks; without ``hold`` a row without a partner leaves at once.
+    held, for ``hold`` ticks; without ``hold`` a row without a partner leaves at once. With a ``deadline`` above 0, in microseconds of
+    the clock, rows wait so long for segments of the relation that are not at hand, and hold bounds back by ``on``.
     """
 
     child: Node
@@ -32,11 +44,15 @@ class RelationJoin:
     where: Expr | None = None
     on: str = ""
     hold: int | None = None
+    deadline: int = 0
 
     @property
     def result(self) -> Node:
         """The join itself."""
-        if self.hold is None:
+        if self.deadline and self.how != "left_anti":
+            later = self._leaving(None if self.how == "left" else _MET)
+            return self._both(self._lookup(self.how, self._ready), later)
+        if self.hold is None and not self.deadline:
             return self._lookup(self.how)
         if self.how == "left_anti":
             return self.unmatched
@@ -47,13 +63,16 @@ class RelationJoin:
     @cached_property
     def unmatched(self) -> Node:
         """The stream's rows that have no partner."""
-        if self.hold is None:
+        if self.hold is None and not self.deadline:
             return self._lookup("left_anti")
-        alone = Filter(self._held.schema, self._held.times, self._held, _UNMET)
-        places = self._names(self._held.outputs)
+        alone = Filter(self._later.schema, self._later.times, self._later, _UNMET)
+        places = self._names(self._later.outputs)
         columns = tuple(Named(f.name, column(places[f.name], f.type)) for f in self.child.schema)
-        origins = tuple((name, out, 0) for out, name in self._held.origins)
-        return Project(self.child.schema, self.child.times, alone, columns, origins)
+        origins = tuple((name, out, 0) for out, name in self._later.origins)
+        later = Project(self.child.schema, self.child.times, alone, columns, origins)
+        if self.deadline:
+            return self._both(self._lookup("left_anti", self._ready), later)
+        return later
 
     def _names(self, outputs: tuple[Named, ...]) -> dict[str, str]:
         """What each column of the stream is called in the output."""
@@ -61,17 +80,47 @@ class RelationJoin:
         return {raws[c.expr.sql]: c.name for c in reversed(outputs) if c.expr.sql in raws}
 
     @cached_property
-    def _held(self) -> Held:
+    def _later(self) -> Held | Waiting:
         """Rows that wait: one operator, whoever reads of it."""
-        assert self.hold is not None
         kind: How = "left_semi" if is_existence(self.how) else "inner"
         made = self._lookup(kind)
-        return Held(
-            (*made.schema, MET), made.times, self._lookup("left_anti"), self.relation, self.keys,
-            kind, self.where, made.outputs, made.pair, made.origins, self.on, self.hold,
+        same = (
+            self.relation, self.keys, kind, self.where, made.outputs, made.pair, made.origins, made.read,
+        )  # fmt: skip
+        schema = (*made.schema, MET)
+        if self.deadline:
+            return Waiting(schema, made.times, self._parted(True), *same, self.on, self.deadline)
+        assert self.hold is not None
+        return Held(schema, made.times, self._lookup("left_anti"), *same, self.on, self.hold)
+
+    @cached_property
+    def _ready(self) -> Parted:
+        """The rows that need not wait."""
+        return self._parted(False)
+
+    def _parted(self, waits: bool) -> Parted:
+        child = self.child
+        outputs = self._as_they_are
+        if waits:
+            outputs = (*outputs, Named(COLD, column(raw_name(1, COLD), "bigint")))
+        schema = tuple(Field(c.name, c.expr.type) for c in outputs)
+        origins = tuple((t.name, t.name) for t in child.times)
+        return Parted(
+            schema, child.times, child, self.relation, self.keys, "inner" if waits else "left_anti", None,
+            outputs, (), origins, self._read, waits,
         )  # fmt: skip
 
-    def _lookup(self, how: How) -> Lookup:
+    @property
+    def _read(self) -> tuple[str, ...] | None:
+        """The relation's columns that are read, wherever rows are joined: so all share what was decoded."""
+        if not self.deadline:
+            return None
+        outputs = () if is_existence(self.how) else self.columns
+        texts = [c.expr.sql for c in (*outputs, *(self.columns if self.where is not None else ()))]
+        raws = {f.name: column(raw_name(1, f.name), "").sql for f in self.relation.schema}
+        return tuple(name for name, raw in raws.items() if any(raw in t for t in texts))
+
+    def _lookup(self, how: How, child: Node | None = None) -> Lookup:
         """Rows joined as they come."""
         tested = self.columns if self.where is not None else ()
         outputs, pair = (self._as_they_are, tested) if is_existence(how) else (self.columns, ())
@@ -80,7 +129,8 @@ class RelationJoin:
         origins = tuple((t.name, old.name) for t, old in zip(times, self.child.times, strict=True))
         schema = tuple(Field(c.name, c.expr.type) for c in outputs)
         return Lookup(
-            schema, times, self.child, self.relation, self.keys, how, self.where, outputs, pair, origins,
+            schema, times, child or self.child, self.relation, self.keys, how, self.where, outputs, pair,
+            origins, self._read,
         )  # fmt: skip
 
     @property
@@ -89,7 +139,7 @@ class RelationJoin:
 
     def _leaving(self, condition: Expr | None) -> Node:
         """Rows that have waited, without the mark."""
-        held: Node = self._held
+        held: Node = self._later
         if condition is not None:
             held = Filter(held.schema, held.times, held, condition)
         fields = held.schema[:-1]

@@ -68,6 +68,10 @@ CODE = ours("_code")
 """The hash of a row's keys."""
 DELAYED = ours("_delayed")
 """Whether a pair of a bounded join came from a pass."""
+COLD = ours("_cold")
+"""Of a row that waits for a segment of a relation: the hash of the segment's name, by which rows come together."""
+VERSION, ARRIVED = ours("_version"), ours("_arrived")
+"""Of such a row: the version of the relation in the batch in which it came, and the reading of the clock then."""
 PASS = ours("_pass")
 """Whether all filters let a row pass."""
 FLOOR = ours("_floor")

@@ -346,7 +346,7 @@ class Lookup(_OneChild, Node):
     ``keys`` are the stream's, in the order of the relation's own, and of their types. ``where`` is a further condition, part of
     the match. ``how`` is inner, left, left_semi or left_anti. Inside the operator a column of the stream is called `raw_name` (0, c),
     one of the relation `raw_name` (1, c); ``outputs`` make the user's columns of these. ``origins`` gives the stream's column behind each time of
-    the output.
+    the output. ``read`` names the relation's columns that are read; None: those that ``outputs`` and ``pair`` are made of.
     """
 
     child: Node = field(default=None)  # type: ignore[assignment]
@@ -357,6 +357,7 @@ class Lookup(_OneChild, Node):
     outputs: tuple[Named, ...] = ()
     pair: tuple[Named, ...] = ()
     origins: tuple[tuple[str, str], ...] = ()
+    read: tuple[str, ...] | None = None
 
     @property
     def tested(self) -> tuple[Named, ...]:
@@ -377,8 +378,32 @@ class Held(Lookup):
     hold: int = 0
 
 
+@dataclass(frozen=True)
+class Parted(Lookup):
+    """Rows of a stream, parted by what is at hand of a relation: those that wait (``waits``), because some segment that may have their
+    key is not, or all others. A relation that is in memory as a whole lets no row wait.
+
+    ``how`` is inner for rows that wait, which have the column `COLD` besides their own, and left_anti for the others.
+    """
+
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting(Lookup):
+    """Rows that wait for segments of a relation, each with the version of the batch in which it came, so that one read serves many.
+
+    A row leaves when all its segments have been read, at the latest when ``deadline`` microseconds of the query's clock have passed, with
+    its partners in that version, or without one: `MATCHED` says which. ``on`` is the time by which waiting rows hold bounds back. ``how`` is
+    that of `Held`.
+    """
+
+    on: str = ""
+    deadline: int = 0
+
+
 MET = Field(MATCHED, "boolean", nullable=False)
-"""The column of `Held` that tells rows that have met a partner from those whose time is over."""
+"""The column of `Held` and `Waiting` that tells rows that have met a partner from those that leave without one."""
 
 DELAYED_OUTPUT = Named("_delayed", column(DELAYED, "boolean"))
 """The output of a bounded join that says whether a pair came from a pass."""

@@ -20,17 +20,19 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     SharedPanes,
     SharedSort,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Named
-from slackwater.model.spans import STORED, Shown, setting, words_of
+from slackwater.model.spans import STORED, Shown, in_words, setting, words_of
 from slackwater.model.window import describe_window
 
 
@@ -157,6 +159,18 @@ def _relation(relation: Relation) -> str:
     return text
 
 
+def _parted(node: Parted, policies: bool) -> str:
+    which = "that wait for segments of" if node.waits else "joined at once with"
+    keys = ", ".join(k.expr.sql for k in node.keys)
+    return f"rows {which} {_relation(node.relation)} on {keys}"
+
+
+def _waiting(node: Waiting, policies: bool) -> str:
+    # How long rows wait may change.
+    long = f" for {in_words(node.deadline)}" if policies else ""
+    return f"rows wait by {node.on}{long} for {_lookup(node, policies)}"
+
+
 def _held(node: Held, policies: bool) -> str:
     # How long rows are held may change.
     spans = _shown(node, policies)
@@ -236,6 +250,8 @@ LINES: Registry[Callable[[Any, bool], str]] = Registry(
         Join: _join,
         Lookup: _lookup,
         Held: _held,
+        Parted: _parted,
+        Waiting: _waiting,
     },
 )
 """The line of each type of operator, with or without policies; ids of operators are digests of these lines."""

@@ -14,7 +14,7 @@ from slackwater.model.time import parse_duration
 QUERY_OPTIONS = (
     "checkpointLocation", "endOfStream", "partitionGroups", "windowPlan", "memory", "compactRuns", "compactRows",
     "smooth", "smoothWindows", "lowTable", "lowFlush", "lowProbe", "sharePanes",
-    "checkpointMode", "contracts", "feedback", "relationCopies", "relationDisk", "relationEpoch", "relationForm",
+    "checkpointMode", "contracts", "feedback", "relationBacklog", "relationBacklogIn", "relationCopies", "relationDisk", "relationEpoch", "relationForm",
     "relationSegment", "relationVersions",
 )  # fmt: skip
 # What our own sinks know. Other formats are Spark's, which takes any option and ignores what it does not know.

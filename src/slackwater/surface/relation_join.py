@@ -40,7 +40,7 @@ def join_relation(
     kind = _kind(how)
     if emit not in ("immediate", "ordered"):
         raise bad_join("emit", emit, 'use "immediate" or "ordered"')
-    _check_others(others)
+    deadline = _deadline(others, hold)
     table = relation._table()
     names = _names(stream, relation, on)
     shared = [(n, k) for n, k in zip(names, table.key, strict=True) if _is_shared(on, n, k)]
@@ -57,7 +57,9 @@ def join_relation(
     ticks, time = None, ""
     if hold is not None:
         ticks, time = _hold(stream, relation, hold)
-    join = RelationJoin(below._node, table, keys, columns, kind, test, time, ticks)
+    if deadline:
+        time = stream._time(None, "a join with deadline=").name
+    join = RelationJoin(below._node, table, keys, columns, kind, test, time, ticks, deadline)
     own = Origin(stream, {c: c for c in stream.columns})
     existence = kind in ("left_semi", "left_anti")
     result = _stream(stream, join.result, [own] if existence else shown.origins(sides, "inner"))
@@ -91,7 +93,8 @@ def _kind(how: Any) -> How:
     return kind
 
 
-def _check_others(others: dict[str, Any]) -> None:
+def _deadline(others: dict[str, Any], hold: Any) -> int:
+    """How long rows may wait for segments; what joins of streams take besides is refused."""
     hints = {
         "within": "a relation has no time, and its rows are those of the batch's version: leave it out; validity is a "
         'condition, where="ts >= valid_from"',
@@ -104,16 +107,18 @@ def _check_others(others: dict[str, Any]) -> None:
             raise bad_join(name, others[name], hint)
     deadline = others.get("deadline")
     if deadline is None:
-        return
+        return 0
     if str(deadline).strip().startswith("-"):
         raise bad_join("deadline", deadline, 'a deadline is "0 seconds" or more')
-    if parse_duration(deadline, what="deadline", positive=False):
+    ticks = int(parse_duration(deadline, what="deadline", positive=False))
+    if ticks and hold is not None:
         raise bad_join(
             "deadline",
             deadline,
-            "rows are joined in the batch in which they come; rows that wait, so that one read of a large table serves many, are "
-            "not there yet: leave it out",
+            "rows that hold= keeps until a partner comes do not wait for a read besides: leave one of the two out, or give "
+            'deadline="0 seconds"',
         )
+    return ticks
 
 
 def _names(stream: Stream, relation: Relation, on: Any) -> list[str]:

@@ -19,8 +19,11 @@ from slackwater.engine.driver.relations import (
 )
 from slackwater.engine.plan.plan import Plan
 from slackwater.errors import AnalysisError
+from slackwater.model.node import Waiting
+from slackwater.model.spans import in_words
 from slackwater.model.time import parse_duration
 from slackwater.semantics.segments import Epoch
+from slackwater.semantics.waiting import BACKLOG
 from slackwater.surface.relation_source import overlap
 from slackwater.surface.sizes import bytes_of
 
@@ -56,6 +59,7 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
                 hint="give each a name= of its own, or use one sw.relation(...) for all joins",
                 name=relation.name,
             )
+    rows, always = _backlog(options)
     copying, segment = _copying(options)
     for name, use in uses.items():
         if use.copy is not None:
@@ -66,7 +70,32 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
     if form == WHOLE:
         return {name: replace(use, memory=None, form=WHOLE) for name, use in uses.items()}
     forced = SEGMENTS if form == SEGMENTS else None
-    return {name: replace(use, form=forced, epoch=epoch, disk=disk) for name, use in uses.items()}
+    return {
+        name: replace(use, form=forced, epoch=epoch, disk=disk, backlog=rows, always=always)
+        for name, use in uses.items()
+    }
+
+
+def _backlog(options: Mapping[str, Any]) -> tuple[int, bool]:
+    """The options ``relationBacklog`` and ``relationBacklogIn``."""
+    given = str(options.get("relationbacklog", BACKLOG)).strip()
+    number = given.removesuffix("rows").strip()
+    if not number.isdigit() or not int(number):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationBacklog={given!r} is no number of rows",
+            hint=f'use how many rows that wait for a segment are worth a read of it, such as "{BACKLOG}"',
+            option="relationBacklog",
+        )
+    batches = str(options.get("relationbacklogin", "idle")).lower()
+    if batches not in ("idle", "any"):
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationBacklogIn={batches!r} is not known",
+            hint='use "idle": so many rows are served in a batch without input; or "any": in each batch',
+            option="relationBacklogIn",
+        )
+    return int(number), batches == "any"
 
 
 def _disk(value: Any) -> int:
@@ -189,10 +218,20 @@ def newest_versions(options: Mapping[str, Any]) -> bool:
     return text == "newest"
 
 
-def check_clock(uses: Mapping[str, RelationUse], clock: Clock) -> None:
+def check_clock(plan: Plan, uses: Mapping[str, RelationUse], clock: Clock) -> None:
     """Refuse an interval where nothing tells the time."""
     if not isinstance(clock, NoClock):
         return
+    for operator in plan.operators:
+        if isinstance(operator.node, Waiting):
+            name = operator.node.relation.name
+            raise AnalysisError(
+                "NO_CLOCK",
+                f"rows are to wait for relation '{name}' for {in_words(operator.node.deadline)}, but a query over replays alone "
+                "has no clock",
+                hint="leave deadline= out; or give the query a clock",
+                relation=name,
+            )
     for name, use in uses.items():
         if use.epoch.by_time:
             raise AnalysisError(

@@ -288,7 +288,7 @@ class _Group:
             warnings=warnings_of([w._stream._node for w in writers], merged),
             relations=relation_uses(plan, merged), newest_versions=newest_versions(merged),
         )  # fmt: skip
-        check_clock(query.relations, query.clock)
+        check_clock(query.plan, query.relations, query.clock)
         check_pace(plan, query.clock)
 
         def run(loop: Loop, final: bool) -> SparkQuery:

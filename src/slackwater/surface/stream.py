@@ -384,13 +384,14 @@ class Stream:
             The time column of each side, where not the first.
         deadline
             With ``memory``: how long a pair may wait for a pass over the rows on disk, such as ``"10 seconds"``;
-            ``"0 seconds"`` probes the disk in every batch.
+            ``"0 seconds"`` probes the disk in every batch. With a relation: how long a row may wait, by the query's clock, for a part of a
+            table larger than memory to be read, so that one read serves many; by default rows do not wait.
         markDelayed
             With ``memory``: add a column ``_delayed``, which is true if a pair came later than its rows, from a pass over the rows
             on disk.
         hold
             With a relation (`sw.relation`): how long a row without a partner waits for a version that has one, by the
-            stream's first time. Of the other parameters ``on``, ``how``, ``where`` and ``emit`` go with a relation.
+            stream's first time. Of the other parameters ``on``, ``how``, ``where``, ``deadline`` and ``emit`` go with a relation.
         """
         from slackwater.surface.join import join_streams
         from slackwater.surface.operands import bad_join

@@ -62,11 +62,28 @@ def test_bounds_pass_and_what_waits_holds_them_back() -> None:
     assert propagate(nodes, {"s": {"ts": END}}, {at: [END]})[-1] == {"ts": END}
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "left_semi", "left_anti"])
+def test_rows_that_wait_for_a_read_hold_bounds_back_and_need_no_promise(how: str) -> None:
+    source = linear()
+    join = joined(source, deadline="5 seconds", how=how)
+    late = Late((*source.schema, *LATE_FIELDS), source.times, source)
+    assert offered(joined(late, deadline="5 seconds").result)[1] == 0  # the clock frees them
+    for result in (join.result, join.unmatched):
+        offer, unsafe = offered(result)
+        assert (str(offer), unsafe) == ("[[ts:+]]", 0)
+        nodes = topological([result])
+        (at,) = [i for i, n in enumerate(nodes) if type(n).__name__ == "Waiting"]
+        assert propagate(nodes, {"s": {"ts": 20}})[-1] == {"ts": 20}
+        assert propagate(nodes, {"s": {"ts": 20}}, {at: [7]})[-1] == {"ts": 7}
+        assert propagate(nodes, {"s": {"ts": END}}, {at: [7]})[-1] == {"ts": 7}
+
+
 def test_patterns_pass_unless_rows_wait() -> None:
     """A reader that groups by the key wants them, and gets them."""
     source = punctuated("s", "[[k:#]]")
     pattern = Pattern.of({"k": order.equal(3, "bigint")})
-    for more, passes in (({}, True), ({"hold": 5, "how": "left"}, False)):
+    waits: dict[str, Any] = {"deadline": "5 seconds", "how": "left"}
+    for more, passes in (({}, True), ({"hold": 5, "how": "left"}, False), (waits, False)):
         result = joined(source, **more).result
         nodes = topological([Dedup(result.schema, result.times, result, ("k",), 5, "ts")])
         bounds = [dict.fromkeys((t.name for t in n.times), START) for n in nodes]

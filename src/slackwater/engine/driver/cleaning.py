@@ -53,8 +53,12 @@ class _Named:
 
 
 def versions_of(one: Manifest | Intent) -> frozenset[str]:
-    """The lists of relations' versions that a manifest or an intent names."""
-    return frozenset(document(name, taken.version) for name, taken in one.relations.items())
+    """The lists of relations' versions that a manifest or an intent names, also of those that rows wait for."""
+    return frozenset(
+        document(name, version)
+        for name, taken in one.relations.items()
+        for version in (taken.version, *taken.waiting)
+    )
 
 
 class Cleaner:

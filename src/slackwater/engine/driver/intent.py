@@ -166,7 +166,7 @@ def has_news(
         return False
     if intent.final or batch.flush or owes(query.plan, batch.ledgers):
         return True
-    return relations.wakes(intent.relations, base)
+    return relations.wakes(intent.relations, base, batch.relations, intent.now)
 
 
 def time_tells(query: Query, base: Manifest | None, batch: Batch) -> bool:

@@ -208,7 +208,8 @@ class Loop:
         marks = marks_in_force(self.query.plan, base, intent.now)
         reach: Reach = intent_of(intent).reach or self.query.reach  # type: ignore[assignment]
         feedback = with_paces(feedback, self.query.plan, marks, base, bounds, reach)
-        batch = self._batch(intent, base, bounds, feedback, marks)
+        idle = not has_rows and not any(files.values())
+        batch = self._batch(intent, base, bounds, feedback, marks, idle=idle)
         ended = base is not None and base.final
         news = has_news(self.query, self.checkpoint, self.relations, intent, base, batch)
         news = news or (feedback.changed and not ended)
@@ -300,6 +301,8 @@ class Loop:
         bounds: dict[str, dict[str, int]],
         feedback: Arranged,
         marks: Mapping[str, int],
+        *,
+        idle: bool = False,
     ) -> Batch:
         runs: dict[str, list[list[Run]]] = {}
         if base is not None:
@@ -321,7 +324,7 @@ class Loop:
             ledgers=regrouped(self.query.plan, ledgers, intent.groups),
             holds=base.holds if base is not None else {},
             tables=base.tables if base is not None else {},
-            relations=self.relations.at(intent.relations, base),
+            relations=self.relations.at(intent.relations, base, idle=idle),
             root=str(self.checkpoint.root),
             staging={n: s for n, s in staging.items() if s is not None},
             settings=self.query.settings,
@@ -417,7 +420,7 @@ class Loop:
             inputs=intent.inputs,
             offsets_file=intent.offsets_file,
             logs=intent.logs,
-            relations=intent.relations,
+            relations=self.relations.after(intent.relations, ledgers),
             query=self.query_id,
             description=list(self.checkpoint.description or ()),
             ledgers=ledgers,

@@ -7,7 +7,7 @@ the last version stays, and the progress record says why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal, Protocol
@@ -26,10 +26,11 @@ from slackwater.engine.driver.relation_forms import (
 )
 from slackwater.engine.driver.residents import Residents
 from slackwater.engine.operators.held import held_rows
+from slackwater.engine.operators.waiting import wakes, whole_ledger
 from slackwater.engine.paths.batch import RelationAt
 from slackwater.engine.paths.relation_files import file_changed, kept_name
 from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport
-from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.plan.relations import TableForm
 from slackwater.engine.plan.steps import LookupStep
 from slackwater.engine.store import failpoints
@@ -47,16 +48,21 @@ from slackwater.engine.store.versions import (
     write_version,
 )
 from slackwater.errors import AnalysisError, SlackwaterError
-from slackwater.model.node import Held
+from slackwater.model.node import Held, Waiting
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Field
 from slackwater.model.spans import in_words
 from slackwater.semantics.segments import Epoch
+from slackwater.semantics.waiting import BACKLOG, SHARE, WaitPolicy
 
 BATCH: Literal["batch"] = "batch"
 NEVER: Literal["never"] = "never"
 Refresh = int | Literal["batch", "never"]
 """When a relation is looked at: as each batch begins, when so many microseconds are over, or only when somebody asks."""
+
+
+MOST_VERSIONS = 16
+"""Lists of versions that are held on to for each relation, the latest."""
 
 
 class Table(Protocol):
@@ -81,7 +87,8 @@ class RelationUse:
 
     ``form`` says whether its rows are all in memory or read in segments; None: the first where they fit. ``epoch`` is how long rows count as
     new that ask for a segment. ``disk`` is what decoded segments may take on the disk of an executor beyond ``memory``.
-    ``copy`` says how it is copied, if it is; without a ``table`` it must be.
+    ``copy`` says how it is copied, if it is; without a ``table`` it must be. Where joins let rows wait for segments, one is read when
+    ``backlog`` rows wait for it in a batch without input, or if ``always`` in any.
     """
 
     table: Table | None
@@ -91,6 +98,8 @@ class RelationUse:
     epoch: Epoch = field(default_factory=Epoch)
     disk: int = 0
     copy: CopyUse | None = None
+    backlog: int = BACKLOG
+    always: bool = False
 
 
 class Relations:
@@ -113,13 +122,14 @@ class Relations:
         self._uses = {name: uses[name] for name in relation_names(plan)}
         self._forms = forms_of(plan)
         self._held = [op for op in plan.operators if isinstance(op.node, Held)]
+        self._waiting = [op for op in plan.operators if isinstance(op.node, Waiting)]
         self._checkpoint = checkpoint
         self._newest = newest
         self._versions: dict[tuple[str, str], Version] = {}
         self._form: dict[str, Form] = {}
         self._residents: dict[str, Residents] = {}
-        self._settled: dict[str, str] = {}
-        """The version whose segments may stay, by relation."""
+        self._settled: dict[str, tuple[str, ...]] = {}
+        """The versions whose segments may stay, by relation."""
 
     def open(self, last: Manifest | None) -> None:
         """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
@@ -179,7 +189,7 @@ class Relations:
                 same[name] = replace(self._looked(name, base, now, due=True), replaced=True)
             else:
                 file, trouble = broken
-                held = self._rows_held(name, base)
+                held = self._rows_held(name, base) + sum(_waiting_for(base, name).values())
                 raise file_changed(file, trouble, name, earlier[name].version, held)
         return same
 
@@ -194,15 +204,18 @@ class Relations:
                 if self._uses[name].copy is not None:
                     failpoints.hit("copy.adopted")
 
-    def at(self, taken: Mapping[str, Taken], base: Manifest | None) -> dict[str, RelationAt]:
-        """What tasks are told."""
+    def at(
+        self, taken: Mapping[str, Taken], base: Manifest | None, *, idle: bool = False
+    ) -> dict[str, RelationAt]:
+        """What tasks are told; ``idle``: the batch has no input."""
         before = {} if base is None else base.relations
         for name, one in taken.items():
-            if one.form == SEGMENTS and self._settled.get(name) != one.version:
-                self._settled[name] = one.version
-                files, forms = self._version(name, one.version).files, self._forms
+            versions = (one.version, *sorted(_waiting_for(base, name)))
+            if one.form == SEGMENTS and self._settled.get(name) != versions:
+                self._settled[name] = versions
+                files = [file for v in versions for file in self._version(name, v).files]
                 self._stay(name).only(
-                    {kept_name(file, form) for form in forms if form.name == name for file in files}
+                    {kept_name(f, form) for form in self._forms if form.name == name for f in files}
                 )
         return {
             name: RelationAt(
@@ -211,9 +224,47 @@ class Relations:
                 self._memory(name, one),
                 one.form == SEGMENTS,
                 self._stay(name).names if one.form == SEGMENTS else frozenset(),
+                self._policy(name),
+                idle,
+                self._instead(name, one, base),
             )
             for name, one in taken.items()
         }
+
+    # ---- rows that wait for segments ----
+    def _policy(self, name: str) -> WaitPolicy | None:
+        """When they are served; the joins with a relation have its room together."""
+        use, joins = self._uses[name], [*self._waiting_on(name)]
+        if use.memory is None or not joins:
+            return None
+        return WaitPolicy(0, use.memory // SHARE // len(joins), use.backlog, use.always)
+
+    def _waiting_on(self, name: str) -> Iterator[tuple[Operator, Waiting]]:
+        for op in self._waiting:
+            if isinstance(op.node, Waiting) and op.node.relation.name == name:
+                yield op, op.node
+
+    def _instead(self, name: str, one: Taken, base: Manifest | None) -> dict[str, str]:
+        """The versions that rows wait for and that are gone, with the one that is taken in their place, if that may be."""
+        instead = {}
+        for version, rows in _waiting_for(base, name).items():
+            broken = self._broken(name, version)
+            if broken is None:
+                continue
+            if not self._newest or version == one.version:
+                raise file_changed(*broken, name, version, rows)
+            instead[version] = one.version
+        return instead
+
+    def after(
+        self, taken: Mapping[str, Taken], ledgers: Mapping[str, Sequence[Any]]
+    ) -> dict[str, Taken]:
+        """What a manifest says of the relations: with the versions that rows wait for after the batch."""
+        told = {}
+        for name, one in taken.items():
+            known = [led for op, _ in self._waiting_on(name) for led in ledgers.get(op.id, ())]
+            told[name] = replace(one, waiting=whole_ledger(known)["versions"])
+        return told
 
     def _copying(self, name: str, one: Taken, now: int | None) -> dict[str, Any]:
         """What the progress record says of a relation that is copied."""
@@ -232,13 +283,23 @@ class Relations:
             self._residents[name] = Residents(use.memory + use.disk, use.epoch)
         return self._residents[name]
 
-    def wakes(self, taken: Mapping[str, Taken], base: Manifest | None) -> bool:
-        """Whether a new version may have partners for rows that wait."""
+    def wakes(
+        self, taken: Mapping[str, Taken], base: Manifest | None,
+        at: Mapping[str, RelationAt], now: int | None,
+    ) -> bool:  # fmt: skip
+        """Whether a new version may have partners for rows that wait, or rows have waited for segments long enough."""
         before = {} if base is None else base.relations
-        return any(
+        if any(
             self._rows_held(name, base)
             for name, one in taken.items()
             if name not in before or before[name].version != one.version
+        ):
+            return True
+        ledgers = {} if base is None else base.ledgers
+        return any(
+            wakes(node, at[name], ledgers.get(op.id, ()), now)
+            for name in taken
+            for op, node in self._waiting_on(name)
         )
 
     def record(
@@ -253,7 +314,7 @@ class Relations:
             if one.form == SEGMENTS:
                 self._stay(name).batch(reads.get(name, Reads()), now)
         return {
-            name: self._recorded(name, one, reads.get(name, Reads()), done)
+            name: self._recorded(name, one, reads.get(name, Reads()), done, now)
             | self._copying(name, one, now)
             for name, one in done.relations.items()
         }
@@ -459,7 +520,7 @@ class Relations:
         if known is None:
             known = read_version(self._checkpoint.storage, self._checkpoint.root, name, id)
             self._versions[name, id] = known
-        for old in [k for k in list(self._versions) if k[0] == name][:-2]:
+        for old in [k for k in list(self._versions) if k[0] == name][:-MOST_VERSIONS]:
             self._versions.pop(old)
         return known
 
@@ -512,7 +573,9 @@ class Relations:
             if isinstance(op.node, Held) and op.node.relation.name == name
         )
 
-    def _recorded(self, name: str, one: Taken, reads: Reads, done: Manifest) -> dict[str, Any]:
+    def _recorded(
+        self, name: str, one: Taken, reads: Reads, done: Manifest, now: int | None
+    ) -> dict[str, Any]:
         version = self._version(name, one.version)
         age = None if one.looked is None or one.since is None else (one.looked - one.since) // 1000
         segments: dict[str, Any] = {}
@@ -536,7 +599,18 @@ class Relations:
             "heldRows": self._rows_held(name, done),
             "problem": one.problem,
             "replaced": one.replaced,
+            **self._waits(name, done, now),
         }
+
+    def _waits(self, name: str, done: Manifest, now: int | None) -> dict[str, Any]:
+        """What the progress record says of rows that wait for segments."""
+        joins = [op for op, _ in self._waiting_on(name)]
+        if not joins:
+            return {}
+        whole = whole_ledger([led for op in joins for led in done.ledgers.get(op.id, ())])
+        came = whole["oldest"]
+        age = None if came is None or now is None else max(0, now - came) // 1000
+        return {"waitingRows": whole["rows"], "waitingAgeMs": age}
 
 
 def _look(use: RelationUse) -> Sequence[Seen]:
@@ -568,6 +642,12 @@ def described_use(use: RelationUse, form: Form | None = None) -> str:
     return f"{shown} ({why}), a step on the path of the rows; {when}{copied}"
 
 
+def _waiting_for(base: Manifest | None, name: str) -> Mapping[str, int]:
+    """How many rows wait for each version of a relation."""
+    taken = None if base is None else base.relations.get(name)
+    return {} if taken is None else taken.waiting
+
+
 def relation_names(plan: Plan) -> list[str]:
     """The names of the relations that a plan reads."""
     return list(dict.fromkeys(form.name for form in forms_of(plan)))
@@ -579,6 +659,8 @@ def forms_of(plan: Plan) -> list[TableForm]:
     for operator in plan.operators:
         if isinstance(operator.node, Held):
             steps += [LookupStep.of(operator.node), LookupStep.of(operator.node, "left_anti")]
+        elif isinstance(operator.node, Waiting):
+            steps.append(LookupStep.of(operator.node))
     return list({s.form.digest: s.form for s in steps}.values())
 
 

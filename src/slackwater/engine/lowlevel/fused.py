@@ -353,7 +353,7 @@ def _met(step: LookupStep, rows: str, carried: Sequence[str], passing: bool, fil
     test = further(step)
     if is_existence(step.how):
         condition = equal(step) if test is None else f"{equal(step)} AND {test}"
-        is_there = f"EXISTS (SELECT 1 FROM {step.form.table} WHERE {condition})"
+        is_there = f"EXISTS (SELECT 1 FROM {step.table} WHERE {condition})"
         wanted = is_there if step.how == "left_semi" else f"NOT {is_there}"
         made.append(f"CASE WHEN {PASS} THEN {wanted} ELSE FALSE END AS {PASS}")
         taken += [c for c in carried if c == ONCE]
@@ -365,7 +365,7 @@ def _met(step: LookupStep, rows: str, carried: Sequence[str], passing: bool, fil
         made.append(f"CASE WHEN {PASS} THEN {met} ELSE FALSE END AS {PASS}")
     elif passing:
         taken.append(PASS)
-    joined = f"{left} LEFT JOIN {step.form.table} ON {equal(step)}"
+    joined = f"{left} LEFT JOIN {step.table} ON {equal(step)}"
     return f"SELECT {', '.join([*made, *taken])} FROM {joined}"
 
 

@@ -8,7 +8,6 @@ of their times, so that a batch which can change nothing reads no state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,15 +24,13 @@ from slackwater.engine.operators.program import (
     State,
     StateStep,
 )
-from slackwater.engine.paths.relation_files import empty_table
+from slackwater.engine.operators.relation_rows import joined, left_alone, marked
 from slackwater.engine.paths.relation_tables import relation_tables
-from slackwater.engine.paths.steps import relation
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.plan.steps import LookupStep
 from slackwater.engine.store.statistics import OperatorStatistics
-from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_schema
-from slackwater.model.names import BUCKET, MATCHED, ROWS, TIME
+from slackwater.model.names import BUCKET, ROWS, TIME
 from slackwater.model.node import Held
 from slackwater.model.schema import Named, column
 from slackwater.model.spans import words_of
@@ -53,7 +50,6 @@ class HeldProgram(Program):
         self.ledger = context.ledger(operator) or {"rows": 0, "least": END}
         self.row_schema = arrow_schema(self.node.child.schema)
         self.state_schema = keyed_schema(self.row_schema)
-        self.out_schema = arrow_schema(self.node.schema)
         self.parts = {MAIN: Part(TIME, self.state_schema)}
 
     def first_needed(self, part: str, bounds: Sequence[int]) -> int:
@@ -98,7 +94,7 @@ class HeldProgram(Program):
     def _met(self, rows: pa.Table) -> pa.Table:
         """The rows that have partners in the version of the batch, with these."""
         made = self._looked_up(LookupStep.of(self.node), rows)
-        return self._marked(made, True)
+        return marked(self.node, made, True)
 
     def _unmet(self, rows: pa.Table) -> pa.Table:
         """The rows that have none."""
@@ -108,23 +104,12 @@ class HeldProgram(Program):
         return self._looked_up(step, rows).select(self.state_schema.names).cast(self.state_schema)
 
     def _alone(self, rows: pa.Table) -> pa.Table:
-        """Rows that leave without a partner: with nulls in the place of the relation's columns."""
-        step = replace(LookupStep.of(self.node), how="left", where=None, pair=())
-        tables = {step.form.table: empty_table(step.form)}
-        return self._marked(self._queried(step, rows, tables), False)
+        """Rows that leave without a partner."""
+        return left_alone(self.node, rows, self.context.batch.settings.memory)
 
     def _looked_up(self, step: LookupStep, rows: pa.Table) -> pa.Table:
         tables = relation_tables(self.context.batch, (step,), {ROWS: rows}, self.context.relations)
-        return self._queried(step, rows, tables)
-
-    def _queried(self, step: LookupStep, rows: pa.Table, tables: dict[str, pa.Table]) -> pa.Table:
-        memory = self.context.batch.settings.memory
-        return sql_to_arrow(connect(memory), relation((step,)), {ROWS: rows, **tables})
-
-    def _marked(self, rows: pa.Table, met: bool) -> pa.Table:
-        flags = pa.repeat(pa.scalar(met), rows.num_rows)
-        rows = rows.append_column(MATCHED, flags)
-        return rows.select(self.out_schema.names).cast(self.out_schema)
+        return joined(step, rows, tables, self.context.batch.settings.memory)
 
 
 class HeldKind(Kind):

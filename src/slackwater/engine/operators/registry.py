@@ -19,9 +19,19 @@ from slackwater.engine.operators.shared_panes import SharedPanesKind
 from slackwater.engine.operators.shared_sort import SharedSortKind
 from slackwater.engine.operators.sort import SortKind
 from slackwater.engine.operators.time_windows import TimeKind
+from slackwater.engine.operators.waiting import WaitingKind
 from slackwater.engine.operators.window_kind import FinishedKind
 from slackwater.engine.plan.plan import Operator
-from slackwater.model.node import Aggregate, Dedup, Held, Join, SharedPanes, SharedSort, Sort
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Held,
+    Join,
+    SharedPanes,
+    SharedSort,
+    Sort,
+    Waiting,
+)
 from slackwater.model.registry import Registry
 from slackwater.model.window import (
     ByTuple,
@@ -56,6 +66,7 @@ PROGRAMS: Registry[Kind] = Registry(
         SharedSort: SharedSortKind(),
         Join: JoinKind(),
         Held: HeldKind(),
+        Waiting: WaitingKind(),
     },
 )
 """Of all other stateful nodes, by their type."""

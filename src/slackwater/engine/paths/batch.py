@@ -16,6 +16,7 @@ from slackwater.semantics.bounds import START
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.sealing import Proof
+from slackwater.semantics.waiting import WaitPolicy
 
 if TYPE_CHECKING:
     from slackwater.engine.paths.reports import SourceReport
@@ -54,7 +55,8 @@ class RelationAt:
     """A relation as a batch sees it: the ``version`` that it takes, and the one of the batch ``before`` it.
 
     ``memory`` is how many bytes of it an executor may keep. If it is read in ``segments``, those that ``stay`` are kept
-    from batch to batch, by name.
+    from batch to batch, by name: rows that need no others never wait. ``policy`` says when those that wait are served, all groups
+    together, ``idle`` that the batch has no input. Rows that wait for a version which is gone take another one ``instead``.
     """
 
     version: str
@@ -62,6 +64,9 @@ class RelationAt:
     memory: int = 0
     segments: bool = False
     stay: frozenset[str] = frozenset()
+    policy: WaitPolicy | None = None
+    idle: bool = False
+    instead: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from slackwater.engine.plan.steps import LookupStep
 from slackwater.model.duck_sql import quote
 from slackwater.model.join import How
-from slackwater.model.names import key, ours, sub_query
+from slackwater.model.names import PLACE, ROWS, key, ours, sub_query
 from slackwater.model.node import raw_name
 
 FIRST = ours("_first")
@@ -34,7 +34,7 @@ def lookup_sql(step: LookupStep, rows: str) -> str:
     made = ", ".join(f"{c.expr.duck} AS {quote(c.name)}" for c in step.columns)
     test = f"{equal(step)}{_further(step)}"
     left = f"({left_sql(step, sub_query(rows))}) AS {_LEFT}"
-    return f"SELECT {made} FROM {left} {_JOINS[step.how]} {step.form.table} AS {_RIGHT} ON {test}"
+    return f"SELECT {made} FROM {left} {_JOINS[step.how]} {step.table} AS {_RIGHT} ON {test}"
 
 
 def left_sql(step: LookupStep, rows: str, guard: str | None = None, carried: str = "") -> str:
@@ -51,6 +51,12 @@ def keys_sql(step: LookupStep, rows: str) -> str:
     keys = [f"{k.duck} AS {key(i)}" for i, k in enumerate(step.keys)]
     made = f"SELECT {', '.join(keys)} FROM {sub_query(rows)}"
     return f"SELECT *, count(*) AS {ASKING} FROM {sub_query(made)} GROUP BY ALL"
+
+
+def placed_keys_sql(step: LookupStep) -> str:
+    """The keys of each row, with its place."""
+    keys = [f"{k.duck} AS {key(i)}" for i, k in enumerate(step.keys)]
+    return f"SELECT {', '.join(keys)}, {PLACE} FROM {ROWS}"
 
 
 def equal(step: LookupStep) -> str:

@@ -9,10 +9,19 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from slackwater.engine.paths import aggregate, dedup, held, join, shared_sort, sort
+from slackwater.engine.paths import aggregate, dedup, held, join, shared_sort, sort, waiting
 from slackwater.engine.paths.steps import Queried
 from slackwater.engine.plan.plan import Operator, Path
-from slackwater.model.node import Aggregate, Dedup, Held, Join, SharedPanes, SharedSort, Sort
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Held,
+    Join,
+    SharedPanes,
+    SharedSort,
+    Sort,
+    Waiting,
+)
 from slackwater.model.registry import Registry
 from slackwater.model.window import (
     ByTuple,
@@ -58,6 +67,7 @@ ADMISSIONS: Registry[Admission] = Registry(
         SharedSort: shared_sort.admit,
         Join: join.admit,
         Held: held.admit,
+        Waiting: waiting.admit,
     },
 )
 

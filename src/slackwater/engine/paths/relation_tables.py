@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.lookup import ASKING, FIRST, keys_sql, table_key
@@ -26,15 +28,22 @@ from slackwater.engine.paths.relation_files import (
     whole_rows,
 )
 from slackwater.engine.paths.reports import Reads, RelationReads
-from slackwater.engine.paths.segments import null_free, segment_rows
+from slackwater.engine.paths.segments import (
+    cold_keys,
+    null_free,
+    rows_of_versions,
+    segment_rows,
+)
 from slackwater.engine.paths.steps import relation
 from slackwater.engine.plan.relations import TableForm
 from slackwater.engine.plan.steps import GuardStep, LookupStep, Step
 from slackwater.engine.store.kept import KeptFiles, kept_files
 from slackwater.engine.store.versions import TableFile, read_version
+from slackwater.kernels.buckets import hash_of
 from slackwater.kernels.column_engine import connect, scan_to_arrow
 from slackwater.kernels.order import group_codes
-from slackwater.model.names import ROWS
+from slackwater.model.names import COLD, ROWS
+from slackwater.model.node import raw_name
 
 MOST_TABLES = 16
 """Tables that a process holds on to, the latest. They are mapped files, as a rule."""
@@ -57,30 +66,95 @@ def relation_tables(
     """
     lookups = [s for s in steps if isinstance(s, LookupStep)]
     parts = [s for s in lookups if batch.relations[s.form.name].segments]
-    tables = _whole_tables(batch, (s for s in lookups if s not in parts), reads, counted)
+    whole = [s for s in lookups if s not in parts]
+    tables = _whole_tables(batch, (s for s in whole if not s.parts), reads, counted)
+    tables |= {s.table: _cold_table(s.form, counted) for s in whole if s.parts}
     wanted: dict[str, list[pa.Table]] = {}
+    left: tuple[LookupStep, pa.Table] | None = None
     for at, step in enumerate(steps):
         if not isinstance(step, LookupStep) or step not in parts:
             continue
-        # A guard may spare a row, so that the keys of all rows are asked for.
-        before = tuple(s for s in steps[:at] if not isinstance(s, GuardStep))
-        sql = keys_sql(step, relation(before, base))
-        keys = scan_to_arrow(connect(batch.settings.memory), sql, {**rows, **tables})
+        if left is not None and left[0] is steps[at - 1] and left[0].keys == step.keys:
+            keys = left[1]  # those of the rows that do not wait
+        else:
+            # A guard may spare a row, so that the keys of all rows are asked for.
+            before = tuple(s for s in steps[:at] if not isinstance(s, GuardStep))
+            sql = keys_sql(step, relation(before, base))
+            keys = scan_to_arrow(connect(batch.settings.memory), sql, {**rows, **tables})
         # Joins with the same table, one behind the other, see the rows of all their keys.
-        asked = wanted.setdefault(step.form.table, [])
+        asked = wanted.setdefault(step.table, [])
         asked.append(keys)
+        if step.parts:
+            tables[step.table], ready = _cold(batch, step.form, asked, counted)
+            left = (step, ready) if step.how == "left_anti" else None
+            continue
         done = Reads()
-        tables[step.form.table] = _part(batch, step.form, asked, done, counted)
+        tables[step.table] = _part(batch, step.form, asked, done, counted)
         reads.add(step.form.name, done)
     return tables
+
+
+def version_tables(
+    batch: Batch, step: LookupStep, rows: Mapping[str, pa.Table], reads: RelationReads
+) -> dict[str, pa.Table]:
+    """The rows of a relation that rows ask for, each of the version that it is for."""
+    form, done = step.form, Reads()
+    at = batch.relations[form.name]
+    if at.segments:
+        asked = {}
+        for version, table in rows.items():
+            sql = keys_sql(step, f"SELECT * FROM {ROWS}")
+            keys = null_free(scan_to_arrow(connect(batch.settings.memory), sql, {ROWS: table}))
+            asked[version] = (keys.drop_columns([ASKING]), _counts(keys))
+        made = rows_of_versions(batch, form, asked, done)
+    else:
+        made = {}
+        for version in rows:
+            of = replace(batch, relations={form.name: replace(at, version=version)})
+            made[version] = _table(of, form, done, False)
+    reads.add(form.name, done)
+    return made
+
+
+def _cold(
+    batch: Batch, form: TableForm, asked: Sequence[pa.Table], counted: bool
+) -> tuple[pa.Table, pa.Table]:
+    """The keys of rows that must wait; and those of the last table of ``asked`` whose rows need not."""
+    at = batch.relations[form.name]
+    cold, ready = [], asked[-1]
+    for keys in asked:
+        full = null_free(keys)
+        found = cold_keys(batch, form, at.version, full.drop_columns([ASKING]), at.stay)
+        waits = found.first >= 0
+        ready = full.filter(pa.array(~waits))
+        chosen = full.filter(pa.array(waits)).drop_columns([ASKING])
+        names = pa.array([found.names[i] for i in found.first[waits].tolist()], pa.string())
+        cold.append(chosen.append_column(COLD, pa.array(hash_of([names]).view(np.int64))))
+    schema = _cold_table(form, False).schema
+    made = pa.concat_tables([t.rename_columns(schema.names).cast(schema) for t in cold])
+    if len(cold) > 1:
+        made = made.group_by(schema.names).aggregate([])
+    return (_with_first(made, form) if counted else made), ready
+
+
+def _cold_table(form: TableForm, counted: bool) -> pa.Table:
+    """No keys of rows that must wait."""
+    schema = empty_table(form).schema
+    keys = [schema.field(table_key(i)) for i in range(len(form.relation.key))]
+    made = pa.schema([*keys, pa.field(raw_name(1, COLD), pa.int64())]).empty_table()
+    return _with_first(made, form) if counted else made
+
+
+def _counts(keys: pa.Table) -> NDArray[np.int64]:
+    counts: NDArray[np.int64] = keys[ASKING].to_numpy().astype(np.int64)
+    return counts
 
 
 def _part(
     batch: Batch, form: TableForm, asked: Sequence[pa.Table], reads: Reads, counted: bool
 ) -> pa.Table:
     keys = null_free(pa.concat_tables(asked, promote_options="permissive"))
-    count = keys[ASKING].to_numpy().astype(np.int64)
-    rows = segment_rows(batch, form, keys.drop_columns([ASKING]), count, reads)
+    rows = segment_rows(batch, form, keys.drop_columns([ASKING]), _counts(keys), reads)
     return _with_first(rows, form) if counted else rows
 
 

@@ -8,9 +8,9 @@ keys are asked for: so it makes no difference to a join that it sees a part of t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import numpy as np
@@ -39,6 +39,7 @@ from slackwater.engine.store.copies import CopyIndex, key_digest, read_index
 from slackwater.engine.store.kept import KeptFiles, kept_files, kept_size
 from slackwater.engine.store.versions import TableFile, read_version
 from slackwater.errors import CheckpointError, ExecutionError
+from slackwater.kernels.cold_keys import first_in
 from slackwater.kernels.key_search import FoundKeys, KeySearch
 from slackwater.kernels.segments import KeyRange, WantedKeys
 from slackwater.kernels.types import arrow_type
@@ -73,6 +74,26 @@ class SegmentIndex:
     segments: tuple[Segment, ...]
     ranges: tuple[KeyRange, ...]
     search: KeySearch | None = None
+    _names: dict[str, list[str]] = field(default_factory=dict, repr=False, compare=False)
+
+    def names(self, form: TableForm) -> list[str]:
+        """What each segment is called where it is kept in a form; a segment without a key has none."""
+        known = self._names.get(form.digest)
+        if known is None:
+            files = {s.file: "" for s in self.segments}
+            files = {file: kept_name(file, form) for file in files}
+            known = [
+                "" if s.is_empty else segment_name(files[s.file], s.first) for s in self.segments
+            ]
+            self._names[form.digest] = known
+        return known
+
+    def first_of(self, keys: pa.Table, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The first segment, of those that ``which`` marks, that may have each key; -1 if none may."""
+        if self.search is None:
+            return first_in(keys, self.ranges, which)
+        found = self.search.segment_of(keys)
+        return np.where((found >= 0) & which[found], found, -1)
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -148,44 +169,105 @@ def _index(batch: Batch, form: TableForm, version: str) -> SegmentIndex:
     return known
 
 
+@dataclass(frozen=True)
+class Cold:
+    """Keys of rows against the segments of a version that are not at hand: ``first`` is the first that may have each, -1 if
+    none may, and ``names`` what segments are called.
+    """
+
+    names: list[str]
+    first: NDArray[np.int64]
+
+
+def cold_keys(batch: Batch, form: TableForm, version: str, keys: pa.Table, ready: Set[str]) -> Cold:
+    """What the rows with ``keys``, which have no null, must wait for, if the segments ``ready`` are at hand."""
+    index = _index(batch, form, version)
+    names = index.names(form)
+    which = np.array([n != "" and n not in ready for n in names], bool)
+    return Cold(names, index.first_of(_typed(form, keys), which))
+
+
+def asked_segments(batch: Batch, form: TableForm, version: str, keys: pa.Table) -> set[str]:
+    """The names of the segments that may have one of ``keys``."""
+    index = _index(batch, form, version)
+    names = index.names(form)
+    asking = index.wanted(_typed(form, keys), np.ones(keys.num_rows, np.int64)).asking()
+    return {names[i] for i in np.flatnonzero(asking).tolist() if names[i]}
+
+
+def _typed(form: TableForm, keys: pa.Table) -> pa.Table:
+    """Keys in the types of the relation's, under the names that they have in its table."""
+    schema = empty_table(form).schema
+    names = [table_key(i) for i in range(len(form.relation.key))]
+    return pa.table([keys[i].cast(schema.field(n).type) for i, n in enumerate(names)], names)
+
+
+Asked = tuple[pa.Table, NDArray[np.int64]]
+"""Keys, each once and without nulls, and how many rows ask for each."""
+
+
 def segment_rows(
     batch: Batch, form: TableForm, keys: pa.Table, rows: NDArray[np.int64], reads: Reads
 ) -> pa.Table:
     """The rows of a relation that have one of ``keys``, and maybe others. ``rows`` says how many rows ask for each."""
+    version = batch.relations[form.name].version
+    return rows_of_versions(batch, form, {version: (keys, rows)}, reads)[version]
+
+
+def rows_of_versions(
+    batch: Batch, form: TableForm, asked: Mapping[str, Asked], reads: Reads
+) -> dict[str, pa.Table]:
+    """The rows of several versions that have the keys that are asked for in each. What they share is read once."""
     at = batch.relations[form.name]
-    index = _index(batch, form, at.version)
-    reads.rows += int(rows.sum())
-    if not keys.num_rows or not index.segments:
-        return empty_table(form)
-    schema = empty_table(form).schema
+    parts = {version: [empty_table(form)] for version in asked}
     names = [table_key(i) for i in range(len(form.relation.key))]
-    typed = pa.table([keys[i].cast(schema.field(n).type) for i, n in enumerate(names)], names)
-    wanted = index.wanted(typed, rows)
+    uses: dict[str, list[_Use]] = {}
+    for version, (keys, rows) in asked.items():
+        index = _index(batch, form, version)
+        reads.rows += int(rows.sum())
+        if not keys.num_rows or not index.segments:
+            continue
+        wanted = index.wanted(_typed(form, keys), rows)
+        called, asking = index.names(form), wanted.asking()
+        for i in np.flatnonzero(asking).tolist():
+            if called[i]:
+                one = _Use(version, index.segments[i], i, int(asking[i]), wanted)
+                uses.setdefault(called[i], []).append(one)
     turn = f"{batch.id}-{batch.epoch}"
     kept = kept_files(batch.root, f"segments-{form.relation.name}", at.memory)
     if kept is not None:
         kept.begin(turn, lambda: lambda name, _: name in at.stay)
-    parts = [empty_table(form)]
-    asking = wanted.asking()
-    with _Reader(batch, form, at.version, kept, reads) as reader:
+
+    def take(users: Sequence[_Use], there: pa.Table) -> None:
+        for use in users:
+            parts[use.version].append(use.wanted.met(use.number, there, names))
+
+    with _Reader(batch, form, kept, reads) as reader:
         cold = []
-        for i in np.flatnonzero(asking).tolist():
-            segment = index.segments[i]
-            if segment.is_empty:
-                continue
-            there = reader.found(segment, int(asking[i]))
+        for name, users in uses.items():
+            there = reader.found(users)
             if there is None:
-                cold.append(i)
+                cold.append(name)
             else:
-                parts.append(wanted.met(i, there, names))
+                take(users, there)
         # Meanwhile another task may have decoded what it could keep.
-        for i in _in_turn(cold, kept, turn):
-            made = reader.decoded(index.segments[i], int(asking[i]))
-            parts.append(wanted.met(i, made, names))
-    return pa.concat_tables(parts)
+        for name in _in_turn(cold, kept, turn):
+            take(uses[name], reader.decoded(uses[name]))
+    return {version: pa.concat_tables(tables) for version, tables in parts.items()}
 
 
-def _in_turn(cold: Sequence[int], kept: KeptFiles | None, turn: str) -> Sequence[int]:
+@dataclass(frozen=True)
+class _Use:
+    """Rows of a version that ask for a segment, of which it is the ``number``: so many, with keys that are ``wanted``."""
+
+    version: str
+    segment: Segment
+    number: int
+    asking: int
+    wanted: WantedKeys | FoundKeys
+
+
+def _in_turn(cold: Sequence[str], kept: KeptFiles | None, turn: str) -> Sequence[str]:
     """The segments that a task has to decode, from where those that other tasks of the executor began with are far."""
     if kept is None or len(cold) < 2:
         return cold
@@ -210,10 +292,8 @@ def _spread(number: int) -> float:
 class _Reader:
     """Reads segments one after the other; files stay open in between."""
 
-    def __init__(
-        self, batch: Batch, form: TableForm, version: str, kept: KeptFiles | None, reads: Reads
-    ):
-        self._batch, self._form, self._version = batch, form, version
+    def __init__(self, batch: Batch, form: TableForm, kept: KeptFiles | None, reads: Reads):
+        self._batch, self._form, self._version = batch, form, ""
         self._kept, self._reads = kept, reads
         self._stay = batch.relations[form.name].stay
         self._open = ExitStack()
@@ -226,21 +306,22 @@ class _Reader:
     def __exit__(self, *error: object) -> None:
         self._open.close()
 
-    def found(self, segment: Segment, asking: int) -> pa.Table | None:
-        """The rows of a segment, for which ``asking`` rows ask, if an executor has kept them."""
-        name = self._name(segment)
+    def found(self, users: Sequence[_Use]) -> pa.Table | None:
+        """The rows of a segment, if an executor has kept them."""
+        name = self._name(users[0].segment)
         data = None if self._kept is None else self._kept.find(name)
         if data is None:
             return None
         self._reads.hits += 1
-        self._ask(name, asking, data.size)
+        self._ask(name, users, data.size)
         return pa.ipc.open_file(data).read_all()
 
-    def decoded(self, segment: Segment, asking: int) -> pa.Table:
-        """The rows of a segment, for which ``asking`` rows ask."""
-        there = self.found(segment, asking)
+    def decoded(self, users: Sequence[_Use]) -> pa.Table:
+        """The rows of a segment."""
+        there = self.found(users)
         if there is not None:
             return there
+        segment, self._version = users[0].segment, users[0].version
         self._reads.misses += 1
         rows = self._read(segment)
         name, size = self._name(segment), _file_size(rows)
@@ -251,7 +332,7 @@ class _Reader:
                 writer.write_table(rows)
             may_go = (lambda other: other not in self._stay) if stays else None
             self._kept.keep_in_room(name, sink.getvalue(), may_go)
-        self._ask(name, asking, size)
+        self._ask(name, users, size)
         return rows
 
     def _name(self, segment: Segment) -> str:
@@ -259,9 +340,9 @@ class _Reader:
             self._names[segment.file] = kept_name(segment.file, self._form)
         return segment_name(self._names[segment.file], segment.first)
 
-    def _ask(self, name: str, asking: int, size: int) -> None:
+    def _ask(self, name: str, users: Sequence[_Use], size: int) -> None:
         rows, _ = self._reads.asked.get(name, (0, 0))
-        self._reads.asked[name] = (rows + asking, kept_size(size))
+        self._reads.asked[name] = (rows + sum(u.asking for u in users), kept_size(size))
 
     def _read(self, segment: Segment) -> pa.Table:
         file, form = segment.file, self._form

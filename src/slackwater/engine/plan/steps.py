@@ -11,7 +11,7 @@ from slackwater.engine.plan.relations import TableForm
 from slackwater.kernels.listed import Listed
 from slackwater.model.join import How, is_existence
 from slackwater.model.join_times import leaves
-from slackwater.model.node import Lookup, Pace, raw_name
+from slackwater.model.node import Lookup, Pace, Parted, raw_name
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
@@ -100,7 +100,8 @@ class ProjectStep:
 class LookupStep:
     """Rows meet those of a relation that have their ``keys`` and satisfy ``where``; ``columns`` are made of both.
 
-    ``left`` are the columns of the rows as they come. The other fields are those of `model.node.Lookup`.
+    ``left`` are the columns of the rows as they come. The other fields are those of `model.node.Lookup`. A step that ``parts`` rows holds
+    them against the keys for which something must be read first (`Parted`), in place of the relation's rows.
     """
 
     relation: Relation
@@ -110,6 +111,8 @@ class LookupStep:
     columns: tuple[Named, ...]
     pair: tuple[Named, ...]
     left: tuple[str, ...]
+    read: tuple[str, ...] | None = None
+    parts: bool = False
 
     @classmethod
     def of(cls, node: Lookup, how: How | None = None) -> LookupStep:
@@ -119,7 +122,10 @@ class LookupStep:
         columns, pair = node.outputs, node.pair
         if how is not None and is_existence(how):
             columns, pair = own_columns(node.child.schema), node.tested if node.where else ()
-        return cls(node.relation, keys, how or node.how, node.where, columns, pair, names)
+        return cls(
+            node.relation, keys, how or node.how, node.where, columns, pair, names, node.read,
+            isinstance(node, Parted),
+        )  # fmt: skip
 
     @property
     def drops_rows(self) -> bool:
@@ -145,8 +151,15 @@ class LookupStep:
     @cached_property
     def form(self) -> TableForm:
         """What is read of the relation."""
+        if self.read is not None:
+            return TableForm(self.relation, self.read)
         used = (f.name for f in self.relation.schema if self._names(raw_name(1, f.name)))
         return TableForm(self.relation, tuple(used))
+
+    @property
+    def table(self) -> str:
+        """What the table is called that rows are held against, in statements of the column engine."""
+        return f"{self.form.table}_cold" if self.parts else self.form.table
 
     def _names(self, raw: str) -> bool:
         text = column(raw, "").sql

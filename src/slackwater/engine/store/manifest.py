@@ -79,7 +79,8 @@ class Taken:
     Both are times of the batch's clock, None without one. ``asked`` is the newest request for a look that was met. ``problem``
     says why what was seen then is not used. ``changed`` counts the files that the version before had not. ``replaced``: the
     first try of the batch had taken another version, which is gone. ``form`` is how its rows are had: ``whole``, in memory, or
-    in ``segments``; it is left out where it is whole.
+    in ``segments``; it is left out where it is whole. ``waiting`` counts the rows that wait for segments after the batch, by the version
+    that they join; it is left out where there are none.
     """
 
     version: str
@@ -90,6 +91,7 @@ class Taken:
     changed: int = 0
     replaced: bool = False
     form: Literal["whole", "segments"] = "whole"
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -220,6 +222,8 @@ def _lean(document: dict[str, Any]) -> dict[str, Any]:
     for taken in document.get("relations", {}).values():
         if taken["form"] == "whole":
             del taken["form"]
+        if not taken["waiting"]:
+            del taken["waiting"]
     return document
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slackwater.model.aggregate import Primitive
-from slackwater.model.node import Aggregate, Dedup, Held, Join, Late, Lookup, Node, Sort, Source
+from slackwater.model.node import (
+    Aggregate,
+    Dedup,
+    Held,
+    Join,
+    Late,
+    Lookup,
+    Node,
+    Sort,
+    Source,
+    Waiting,
+)
 from slackwater.model.policy import Punctuated
 from slackwater.model.window import Landmark, is_all_time
 from slackwater.semantics.bounds import topological
@@ -48,6 +59,8 @@ def called(node: Node) -> str:
         return f"{node.how} join on {', '.join(keys) or 'any rows'}"
     if isinstance(node, Held):
         return f"rows held for relation '{node.relation.name}'"
+    if isinstance(node, Waiting):
+        return f"rows that wait for relation '{node.relation.name}'"
     if isinstance(node, Lookup):
         return f"{node.how} join with relation '{node.relation.name}'"
     if isinstance(node, Sort):

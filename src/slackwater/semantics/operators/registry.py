@@ -19,12 +19,14 @@ from slackwater.model.node import (
     Lookup,
     Outpaced,
     Pace,
+    Parted,
     Project,
     SharedPanes,
     SharedSort,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.semantics.contracts.needs import Need
@@ -45,6 +47,7 @@ from slackwater.semantics.operators import (
     sort,
     source,
     union,
+    waiting,
 )
 from slackwater.semantics.operators import (
     filter as filter_,
@@ -152,5 +155,7 @@ RULES: Registry[Rules] = Registry(
         Join: join,
         Lookup: lookup,
         Held: held,
+        Parted: lookup,
+        Waiting: waiting,
     },
 )

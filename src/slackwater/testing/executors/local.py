@@ -54,6 +54,7 @@ def local_executor(
     settings: Settings = Settings(),  # noqa: B008
     relation_memory: int | None = None,
     relation_theta: int | None = None,
+    relation_waiting: Mapping[str, Any] | None = None,
 ) -> Callable[[Transcript], list[Observed]]:
     """The executor in this process.
 
@@ -63,6 +64,7 @@ def local_executor(
     from the first start on. `NotReached` tells those that it never came to; with a set ``reached``, points that it came
     to are put there instead, and the others are no error. ``check`` gets every progress record. With ``relation_memory`` relations are
     read in segments, of which so many bytes may stay. With ``relation_theta`` they are copied, into segments of at least so many bytes.
+    ``relation_waiting`` is the ``waiting`` of their tables.
     """
     points = (crash,) if isinstance(crash, str) else tuple(crash or ())
 
@@ -76,7 +78,7 @@ def local_executor(
                 plan,
                 check,
                 settings,
-                (relation_memory, relation_theta),
+                (relation_memory, relation_theta, relation_waiting),
             )
             middle = len(transcript.batches) // 2
             observed = play.run(points, middle if crash_from is None else crash_from)
@@ -117,7 +119,7 @@ class _Play:
         plan: str,
         check: Callable[[dict[str, Any]], None] | None,
         settings: Settings,
-        relation_sizes: tuple[int | None, int | None],
+        relation_sizes: tuple[int | None, int | None, Mapping[str, Any] | None],
     ):
         self.transcript = transcript
         self.groups = groups

@@ -31,10 +31,12 @@ from slackwater.model.node import (
     Lookup,
     Outpaced,
     Pace,
+    Parted,
     Project,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.sources.replay import replay, write_batch
@@ -373,7 +375,7 @@ def _lookup(surface: _Surface, step: Mapping[str, Any], s: Any) -> Any:
     if "only" in step:
         relation = relation.where(step["only"])
     keys = [k if isinstance(k, str) else tuple(k) for k in step.get("keys", relation._key)]
-    more = {k: step[k] for k in ("how", "where", "hold") if k in step}
+    more = {k: step[k] for k in ("how", "where", "hold", "deadline") if k in step}
     made = s.join(relation, keys, **more)
     if "as" in step:
         surface.lookups[step["as"]] = made
@@ -413,6 +415,8 @@ CALLS: Registry[Call] = Registry(
         Join: _join,
         Lookup: _lookup,
         Held: _lookup,
+        Parted: _lookup,
+        Waiting: _lookup,
         Filter: _where,
         Project: _select,
         Dedup: _dedup,

@@ -10,12 +10,12 @@ from slackwater.model.lookups import RelationJoin
 from slackwater.model.node import Node, raw_name
 from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
-from slackwater.model.time import parse_span
+from slackwater.model.time import parse_duration, parse_span
 from slackwater.testing.transcripts.windows import bad, listed, time_column
 
 Expression = Callable[[str, Sequence[Field]], Expr]
 
-KNOWN = {"lookup", "keys", "how", "where", "hold", "only", "as"}
+KNOWN = {"lookup", "keys", "how", "where", "hold", "deadline", "only", "as"}
 
 
 def build_relation(name: str, spec: Mapping[str, Any]) -> Relation:
@@ -40,10 +40,15 @@ def build_lookup(
     shared = {r for k, r in zip(given, relation.key, strict=True) if isinstance(k, str)}
     columns = _columns(node, relation, shared)
     fields = tuple(Field(c.name, c.expr.type) for c in columns)
-    hold, on = None, ""
+    hold, on, deadline = None, "", 0
     if "hold" in step:
         time = time_column(node, None)
         hold, on = parse_span(step["hold"], time, what="hold", positive=False), time.name
+    if "deadline" in step:
+        on, deadline = (
+            time_column(node, None).name,
+            parse_duration(step["deadline"], what="deadline"),
+        )
     return RelationJoin(
         node,
         relation,
@@ -53,6 +58,7 @@ def build_lookup(
         expression(step["where"], fields) if "where" in step else None,
         on,
         hold,
+        deadline,
     )
 
 

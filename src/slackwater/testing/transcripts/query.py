@@ -23,10 +23,12 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.policy import (
     BoundedDelay,
@@ -404,6 +406,9 @@ STEPS: Registry[Form] = Registry(
         Pace: Form(("pace",), _pace),
         Outpaced: Form(("outpaced",), _pace),
         Aggregate: Form(("window", "windows", "agg"), _aggregate),
+        # A lookup with deadline: has both; joins know the word, too.
+        Parted: Form(("deadline",), _lookup),
+        Waiting: Form(("deadline",), _lookup),
     },
 )
 """How each operator is written; the first of whose keys one is there."""

@@ -38,12 +38,14 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     SharedPanes,
     SharedSort,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 
@@ -54,6 +56,7 @@ ROW_OPERATORS: Registry[RowOperator[Any]] = Registry(
         Project: project,
         Union: union,
         Lookup: lookup,
+        Parted: lookup,
         Pace: pace,
         Outpaced: pace,
     },
@@ -69,6 +72,7 @@ PRODUCERS: Registry[Producer[Any]] = Registry(
         Aggregate: aggregate,
         Join: join,
         Held: held,
+        Waiting: held,
     },
 )
 
@@ -80,6 +84,7 @@ STATEFUL: Registry[Stateful[Any]] = Registry(
         Aggregate: aggregate,
         Join: join,
         Held: held,
+        Waiting: held,
         SharedPanes: shared_panes,
         SharedSort: shared_sort,
     },

@@ -19,10 +19,12 @@ from slackwater.model.node import (
     Node,
     Outpaced,
     Pace,
+    Parted,
     Project,
     Sort,
     Source,
     Union,
+    Waiting,
 )
 from slackwater.model.registry import Registry
 from slackwater.testing.oracle.operators import (
@@ -33,10 +35,12 @@ from slackwater.testing.oracle.operators import (
     late,
     lookup,
     pace,
+    parted,
     project,
     sort,
     source,
     union,
+    waiting,
 )
 from slackwater.testing.oracle.operators import filter as filter_
 from slackwater.testing.oracle.operators.common import Coming, Followed
@@ -88,5 +92,7 @@ OPERATORS: Registry[Definition] = Registry(
         Join: join,
         Lookup: lookup,
         Held: held,
+        Parted: parted,
+        Waiting: waiting,
     },
 )
