@@ -53,6 +53,11 @@ def digest(node: Node) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
+def line_of(node: Node) -> str:
+    """The line of a node without those below it."""
+    return _line(node, False)
+
+
 def _line(node: Node, policies: bool) -> str:
     return LINES[type(node)](node, policies)
 
@@ -143,10 +148,14 @@ def _lookup(node: Lookup, policies: bool) -> str:
     if node.pair:
         where += f" of {_plainly(node.pair)}"
     made = f"-> {_plainly(node.outputs)}"
-    return f"{node.how} join with {_relation(relation)} on {keys}{where} {made}"
+    shown = relation_text(relation, policies=policies)
+    return f"{node.how} join with {shown} on {keys}{where} {made}"
 
 
-def _relation(relation: Relation) -> str:
+def relation_text(relation: Relation, *, policies: bool = False) -> str:
+    """A relation in the line of a join: its columns, its directory, and what is made of its rows."""
+    if relation.known_as and not policies:
+        return relation.known_as
     columns = ", ".join(f"{f.name} {f.type}" for f in relation.fields)
     text = f"relation {relation.name}({columns})"
     if relation.path:  # that of a directory; where else rows come from is no part of the query
