@@ -28,7 +28,7 @@ from slackwater.engine.driver.residents import Residents
 from slackwater.engine.operators.held import held_rows
 from slackwater.engine.paths.batch import RelationAt
 from slackwater.engine.paths.relation_files import file_changed, kept_name
-from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport
+from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport, reports_of
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.relations import TableForm
 from slackwater.engine.plan.steps import LookupStep
@@ -254,6 +254,7 @@ class Relations:
                 self._stay(name).batch(reads.get(name, Reads()), now)
         return {
             name: self._recorded(name, one, reads.get(name, Reads()), done)
+            | {"unmatched": reads.get(name, Reads()).unmatched + self._let_go(name, reports)}
             | self._copying(name, one, now)
             for name, one in done.relations.items()
         }
@@ -503,6 +504,16 @@ class Relations:
             return limit + self._uses[name].disk
         size = self._size(name, version) if limit is None else limit
         return size + HEADER_BYTES * len(version.files)
+
+    def _let_go(self, name: str, reports: Sequence[TaskReport]) -> int:
+        """Rows that waited and left without a partner."""
+        return sum(
+            one.ledger["unmatched"]
+            for op in self._held
+            if isinstance(op.node, Held) and op.node.relation.name == name
+            for one in reports_of(reports, op.id)
+            if one.ledger is not None
+        )
 
     def _rows_held(self, name: str, base: Manifest | None) -> int:
         ledgers = {} if base is None else base.ledgers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
@@ -100,7 +100,8 @@ class ProjectStep:
 class LookupStep:
     """Rows meet those of a relation that have their ``keys`` and satisfy ``where``; ``columns`` are made of both.
 
-    ``left`` are the columns of the rows as they come. The other fields are those of `model.node.Lookup`.
+    ``left`` are the columns of the rows as they come. With ``counts`` rows without a partner are counted here. The other fields are
+    those of `model.node.Lookup`.
     """
 
     relation: Relation
@@ -110,6 +111,7 @@ class LookupStep:
     columns: tuple[Named, ...]
     pair: tuple[Named, ...]
     left: tuple[str, ...]
+    counts: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, node: Lookup, how: How | None = None) -> LookupStep:
