@@ -191,17 +191,19 @@ def test_a_table_that_is_never_looked_at_stays_until_somebody_asks(tmp_path: Pat
 
 def test_a_table_is_looked_at_when_its_interval_is_over(tmp_path: Path) -> None:
     clock = ManualClock(0)
-    clock.script({0: 0, 1: 5, 2: 10, 3: 12})
-    query = Query(tmp_path, refresh=10, clock=clock)
+    clock.script({0: 0, 1: 5_000, 2: 10_000, 3: 12_000})
+    query = Query(tmp_path, refresh=10_000, clock=clock)
     query.write({1: "a"})
     query.start()
     query.batch(1)
     query.write({2: "b"}, "b.parquet")
     assert query.batch(2) == [(2, None)]
+    assert query.record["ageMs"] == 5  # it grows, though nobody looks
     assert query.batch(2) == [(2, "b")]
+    assert query.record["ageMs"] == 0
     query.write({3: "c"}, "c.parquet")
     assert query.batch(3) == [(3, None)]
-    assert query.record["ageMs"] == 0
+    assert query.record["ageMs"] == 2
 
 
 # --- a batch that is tried again ---------------------------------------------------------------------

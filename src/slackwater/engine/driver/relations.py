@@ -215,15 +215,14 @@ class Relations:
             for name, one in taken.items()
         }
 
-    def _copying(self, name: str, one: Taken, now: int | None) -> dict[str, Any]:
+    def _copying(self, name: str, one: Taken) -> dict[str, Any]:
         """What the progress record says of a relation that is copied."""
         if self._uses[name].copy is None:
             return {}
         copies = self.copies_of(name)
         about = copies.about(self._version(name, one.version).files)
-        age = None if now is None or one.since is None else max(0, now - one.since) // 1000
         millis = None if about is None else about.millis
-        return {"ageMs": age, "copying": copies.is_making, "copyMs": millis}
+        return {"copying": copies.is_making, "copyMs": millis}
 
     def _stay(self, name: str) -> Residents:
         if name not in self._residents:
@@ -253,9 +252,9 @@ class Relations:
             if one.form == SEGMENTS:
                 self._stay(name).batch(reads.get(name, Reads()), now)
         return {
-            name: self._recorded(name, one, reads.get(name, Reads()), done)
+            name: self._recorded(name, one, reads.get(name, Reads()), done, now)
             | {"unmatched": reads.get(name, Reads()).unmatched + self._let_go(name, reports)}
-            | self._copying(name, one, now)
+            | self._copying(name, one)
             for name, one in done.relations.items()
         }
 
@@ -523,9 +522,11 @@ class Relations:
             if isinstance(op.node, Held) and op.node.relation.name == name
         )
 
-    def _recorded(self, name: str, one: Taken, reads: Reads, done: Manifest) -> dict[str, Any]:
+    def _recorded(
+        self, name: str, one: Taken, reads: Reads, done: Manifest, now: int | None
+    ) -> dict[str, Any]:
         version = self._version(name, one.version)
-        age = None if one.looked is None or one.since is None else (one.looked - one.since) // 1000
+        age = None if now is None or one.since is None else max(0, now - one.since) // 1000
         segments: dict[str, Any] = {}
         count = len(version.files)
         if one.form == SEGMENTS:
