@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from tests.surface.helpers import run, times
+from tests.surface.helpers import run, seconds, times
 from tests.surface.helpers import write as write_input
 from tests.surface.test_relations import refused
 
@@ -149,3 +149,50 @@ def test_a_column_in_use_and_another_condition_are_another_query(
         refused("QUERY_CHANGED", lambda other=other: table.go(other), "another query")
     table.columns = {**OLD, "name": pa.array([1, 2], pa.int64())}
     refused("QUERY_CHANGED", lambda: table.go(selected), "another query")
+
+
+def test_how_long_rows_are_held_may_change(spark: SparkSession, tmp_path: Path) -> None:
+    table = Table(spark, tmp_path, "directory")
+
+    def held(hold: str) -> Callable[[sw.Stream, sw.Relation], Any]:
+        return lambda s, d: s.join(d, ON, hold=hold).unmatched
+
+    assert not table.go(held("1 hour"), 0).rows()
+    # Of the row at 0 the time is over at once, by what is asked now.
+    assert [seconds(r["ts"]) for r in table.go(held("10 seconds"), 30).rows()] == [0]
+
+
+@pytest.mark.parametrize("kind", ["directory", "function"])
+def test_a_running_query_takes_an_output_with_a_new_relation(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = Table(spark, tmp_path, kind)
+    source = (
+        sw.readStream(spark).schema("device bigint, ts timestamp").parquet(str(tmp_path / "in"))
+    )
+    s = sw.stream(source, time="ts", name="s", progress=sw.Ordered())
+    given: dict[str, list[dict[str, Any]]] = {"one": [], "two": []}
+
+    def writer(name: str, stream: sw.Stream) -> Any:
+        made = stream.writeStream.queryName(name)
+        return made._foreach_table(lambda rows, _: given[name].extend(rows.to_pylist()))
+
+    def arrive(second: int) -> None:
+        rows = {"device": [1, 9], "ts": times(second, second)}
+        write_input(tmp_path / "in", f"{second}.parquet", rows)
+
+    arrive(1)
+    q = sw.start(
+        [writer("one", s)], checkpointLocation=str(tmp_path / "q"),
+        trigger={"processingTime": "100 milliseconds"},
+    )  # fmt: skip
+    try:
+        q.processAllAvailable()
+        q.add(writer("two", s.join(table.relation(), ON, how="left")))
+        arrive(2)
+        q.processAllAvailable()
+        assert q.lastProgress["relations"]["d"]["unmatched"] == 1
+    finally:
+        q.stop()
+    assert [r["name"] for r in given["two"]] == ["a", None]
+    assert len(given["one"]) == 4
