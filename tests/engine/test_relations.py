@@ -283,6 +283,24 @@ def test_a_start_may_take_the_newest_version_instead(query: Query) -> None:
     assert query.record["replaced"] is False
 
 
+def test_rows_that_wait_take_the_newest_version_too_and_are_counted(tmp_path: Path) -> None:
+    query = Query(tmp_path, HELD)
+    query.write({1: "a"})
+    query.start()
+    query.batch(1, 7, 8)
+    with failing("intent.after"), pytest.raises(failpoints.InjectedFailure):
+        query.batch(1)
+    query.run.stop()
+    query.write({1: "z", 7: "b"})
+    query.run.newest_versions = True
+    query.start()
+    assert query.again() == [(1, "z"), (7, "b")]
+    assert (query.record["replaced"], query.record["replacedRows"]) == (True, 2)
+    query.batch(1)
+    assert (query.record["replaced"], query.record["replacedRows"]) == (False, 0)
+    query.run.stop()
+
+
 def test_a_file_that_goes_while_a_batch_runs_is_named(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,8 @@ class Relations:
         self._residents: dict[str, Residents] = {}
         self._settled: dict[str, str] = {}
         """The version whose segments may stay, by relation."""
+        self._moved: dict[str, int] = {}
+        """How many rows waited when a batch took another version than its first try."""
 
     def open(self, last: Manifest | None) -> None:
         """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
@@ -177,6 +179,7 @@ class Relations:
                 same[name] = replace(earlier[name], form=self._form_of(name, earlier[name]))
             elif self._newest:
                 same[name] = replace(self._looked(name, base, now, due=True), replaced=True)
+                self._moved[name] = self._rows_held(name, base)
             else:
                 file, trouble = broken
                 held = self._rows_held(name, base)
@@ -548,6 +551,7 @@ class Relations:
             "heldRows": self._rows_held(name, done),
             "problem": one.problem,
             "replaced": one.replaced,
+            "replacedRows": self._moved.get(name, 0) if one.replaced else 0,
         }
 
 
