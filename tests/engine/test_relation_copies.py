@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import pytest
 from slackwater.engine.driver.copies import CopyUse
 from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import NEVER
+from slackwater.engine.paths import segments
 from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.control import request_refresh
 from slackwater.engine.store.copies import read_index
@@ -27,6 +29,7 @@ from slackwater.model.schema import Field
 from slackwater.sources.called import FunctionRows
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import failing
+from tests.engine.test_relation_segments import asked_for
 from tests.engine.test_relations import FIELDS, HELD, LEFT, PAIRS, Query
 
 MINUTE = 60_000_000
@@ -117,6 +120,44 @@ def test_a_batch_takes_a_copy_of_what_is_there_and_reads_nothing_else(query: Cop
     query.again_started(refresh=NEVER)
     assert query.batch(1) == [(1, "z")]
     assert query.record["copyMs"] >= 0 and query.record["copying"] is False
+
+
+@pytest.mark.parametrize("memory", [3_000, 6_000])
+def test_a_task_reads_each_segment_of_a_copy_once_for_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    """With `memory` alone, of which the copy takes many times as much: two tasks of each batch, whose rows are in any order."""
+    monkeypatch.setenv(kept.LOCAL_DIRS, str(tmp_path / "executor"))
+    read, log = segments._Reader._read, list[int]()
+
+    def noted(self: Any, segment: segments.Segment) -> pa.Table:
+        log.append(segment.first)
+        return read(self, segment)
+
+    monkeypatch.setattr(segments._Reader, "_read", noted)
+    with stopped(Copied(tmp_path, memory=memory, form=SEGMENTS, theta=500)) as query:
+        draw = random.Random(3)
+        keys = list(range(1000))
+        query.write({n: f"name {n}" for n in draw.sample(keys, len(keys))})
+        query.start()
+        query.batch()
+        count = query.record["segments"]
+        assert count > 20
+        for batch in range(7, 11):
+            draw.shuffle(keys)
+            hits = set()
+            for task in (keys[:500], keys[500:]):
+                log.clear()
+                reads = asked_for(query, batch, task)
+                assert len(log) == len(set(log)) == reads.files == reads.misses
+                assert reads.hits + reads.misses <= count
+                # A key is in one segment, so that a row asks for one.
+                assert sum(rows for rows, _ in reads.asked.values()) == len(task)
+                hits.add(reads.hits)
+            assert max(hits) < count / 2  # what is kept is a part of it
+            # The same rows but one segment's: no other is read.
+            log.clear()
+            assert asked_for(query, batch, [1, 2, 3]).files <= 2
 
 
 def test_copies_that_nothing_needs_are_removed(query: Copied) -> None:

@@ -41,14 +41,19 @@ Rows = list[tuple[Any, ...]]
 class Query:
     """A query over a table that a test writes file by file."""
 
-    def __init__(self, folder: Path, steps: Any = LEFT, clock: Clock | None = None, **use: Any):
+    def __init__(
+        self, folder: Path, steps: Any = LEFT, clock: Clock | None = None,
+        more: Mapping[str, Any] | None = None, **use: Any,
+    ):  # fmt: skip
         self.folder = folder
         self.table = folder / "table"
         self.table.mkdir()
         self.use = RelationUse(ParquetTable("d", str(self.table), FIELDS), **use)
         relation = Relation("d", "table", FIELDS, ("id",), FIELDS)
-        node = QueryBuilder({"s": SOURCE}, {"out": steps}, {"d": relation}).named("out")
-        plan = passed(build([Output("out", node)], ansi=True, zone="UTC"), Written())
+        named = {"out": steps, **(more or {})}
+        builder = QueryBuilder({"s": SOURCE}, named, {"d": relation})
+        outputs = [Output(name, builder.named(name)) for name in named]
+        plan = passed(build(outputs, ansi=True, zone="UTC"), Written())
         (folder / "run").mkdir()
         self.run = LocalRun(
             folder / "run", plan, [LocalInput(SOURCE.schema, True)], clock=clock,
@@ -186,17 +191,19 @@ def test_a_table_that_is_never_looked_at_stays_until_somebody_asks(tmp_path: Pat
 
 def test_a_table_is_looked_at_when_its_interval_is_over(tmp_path: Path) -> None:
     clock = ManualClock(0)
-    clock.script({0: 0, 1: 5, 2: 10, 3: 12})
-    query = Query(tmp_path, refresh=10, clock=clock)
+    clock.script({0: 0, 1: 5_000, 2: 10_000, 3: 12_000})
+    query = Query(tmp_path, refresh=10_000, clock=clock)
     query.write({1: "a"})
     query.start()
     query.batch(1)
     query.write({2: "b"}, "b.parquet")
     assert query.batch(2) == [(2, None)]
+    assert query.record["ageMs"] == 5  # it grows, though nobody looks
     assert query.batch(2) == [(2, "b")]
+    assert query.record["ageMs"] == 0
     query.write({3: "c"}, "c.parquet")
     assert query.batch(3) == [(3, None)]
-    assert query.record["ageMs"] == 0
+    assert query.record["ageMs"] == 2
 
 
 # --- a batch that is tried again ---------------------------------------------------------------------
@@ -274,6 +281,24 @@ def test_a_start_may_take_the_newest_version_instead(query: Query) -> None:
     assert query.record["replaced"] is True
     query.batch(1)
     assert query.record["replaced"] is False
+
+
+def test_rows_that_wait_take_the_newest_version_too_and_are_counted(tmp_path: Path) -> None:
+    query = Query(tmp_path, HELD)
+    query.write({1: "a"})
+    query.start()
+    query.batch(1, 7, 8)
+    with failing("intent.after"), pytest.raises(failpoints.InjectedFailure):
+        query.batch(1)
+    query.run.stop()
+    query.write({1: "z", 7: "b"})
+    query.run.newest_versions = True
+    query.start()
+    assert query.again() == [(1, "z"), (7, "b")]
+    assert (query.record["replaced"], query.record["replacedRows"]) == (True, 2)
+    query.batch(1)
+    assert (query.record["replaced"], query.record["replacedRows"]) == (False, 0)
+    query.run.stop()
 
 
 def test_a_file_that_goes_while_a_batch_runs_is_named(
@@ -558,3 +583,52 @@ def test_an_output_that_is_added_may_bring_another_relation(query: Query, tmp_pa
 
 def test_a_batch_looks_as_it_begins_by_default() -> None:
     assert RelationUse(ParquetTable("d", "", ())).refresh == BATCH
+
+
+# --- rows without a partner are counted ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("reader", ["rows", "window", "both", "where", "behind"])
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.spec("XJ-F59")
+def test_rows_without_a_partner_are_counted_once(
+    how: str, reader: str, segments: bool, tmp_path: Path
+) -> None:
+    """Of each join once, whoever reads it: keys with two partners, a null, a condition that one of two partners satisfies."""
+    join: dict[str, Any] = {"lookup": "d", "keys": [["k", "id"]], "how": how, "as": "j"}
+    if reader == "where":
+        join["where"] = "name > 'a'"
+    window = {"window": {"range": 10}, "by": ["k"], "agg": {"n": "count(*)"}}
+    behind: list[Any] = [{"where": "k > 1"}] if reader == "behind" else []
+    steps = [*behind, join] if reader in ("rows", "both") else [*behind, join, window]
+    more: dict[str, Any] = {}
+    if reader == "both":
+        more = {"counts": [{"from": "out"}, window], "few": [{"from": "out"}, {"where": "k > 1"}]}
+        if how in ("inner", "semi"):
+            more["lost"] = [{"unmatched": "j"}]
+    form = {"memory": 1_000_000, "form": "segments"} if segments else {}
+    query = Query(tmp_path, [{"from": "s"}, *steps], more=more, **form)
+    query.write({1: "a", 2: "b"})
+    query.write({1: "c", 3: "a"}, "more.parquet")
+    query.start()
+    query.batch(1, 1, 2, 3, 9, 9, None)
+    # 9, 9 and the null, which is not above 1; of 1 one partner satisfies the condition, of 3 none.
+    assert query.record["unmatched"] == {"where": 4, "behind": 2}.get(reader, 3)
+    query.batch(1)
+    assert query.record["unmatched"] == 0
+    query.run.stop()
+
+
+def test_rows_that_are_held_count_when_they_leave_without_a_partner(tmp_path: Path) -> None:
+    query = Query(tmp_path, HELD)
+    query.write({1: "a"})
+    query.start()
+    query.batch(1, 7, 8)
+    assert (query.record["heldRows"], query.record["unmatched"]) == (2, 0)
+    query.write({7: "b"})
+    query.idle()
+    assert (query.record["heldRows"], query.record["unmatched"]) == (1, 0)
+    query.run.step(final=True)
+    assert (query.record["heldRows"], query.record["unmatched"]) == (0, 1)
+    query.run.stop()

@@ -379,6 +379,12 @@ def test_stores_and_options_that_cannot_be_are_refused(spark: SparkSession, tmp_
     joined = s.join(d, ON)
     refused("BAD_OPTION", lambda: start(joined, relationCopies="later"), "beside")
     refused("BAD_RELATION", lambda: start(joined, relationSegment="much"))
+    rows = pa.table({"id": range(100), "name": ["a" * 50] * 100})
+    small = s.join(sw.relation(lambda: rows, "id", "d", memory=1_000), ON)
+    refused(
+        "RELATION_TOO_LARGE", lambda: start(small, "coarse", relationSegment="1m"),
+        "of a copy", "relationSegment", "memory= allows 1000",
+    )  # fmt: skip
     writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "own")).format(
         "parquet"
     )

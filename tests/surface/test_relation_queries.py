@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,19 +51,37 @@ def test_turnover_of_volatile_symbols(spark: SparkSession, tmp_path: Path) -> No
     assert totals["C", 600] == 3.0 and not any(symbol == "B" for symbol, _ in totals)
 
 
+@pytest.mark.spec("XJ-F58")
 def test_symbols_that_swing_against_their_archive(spark: SparkSession, tmp_path: Path) -> None:
-    """At least 3 pairs of a trade and an archived one that differ by 0.05 or more; keys recur in the archive."""
-    path = table(tmp_path, "archive", symbol=["A", "A", "B"], old=[1.0, 1.1, 5.0])
+    """At least 6 pairs of a trade and an archived one that differ by 0.05 or more; keys recur in the archive, prices are exact."""
+    old = {"A": ["1.00", "1.10", "1.20"], "B": ["5.00", "5.01"], "C": ["2.00"]}
+    pairs = [(symbol, Decimal(price)) for symbol, prices in old.items() for price in prices]
+    symbols, prices = zip(*pairs, strict=True)
+    path = table(tmp_path, "archive", symbol=symbols, old=pa.array(prices, pa.decimal128(8, 2)))
 
     def job(df: Any) -> Any:
         archive = sw.relation(path, "symbol", spark=spark)
         swings = trades(df).join(archive, "symbol", where="abs(price - old) >= 0.05")
-        return swings.groupBy("symbol", sw.window(100)).count().where("count >= 3")
+        return swings.groupBy("symbol", sw.window(100)).count().where("count >= 6")
 
-    rows = [("A", 1, 1.2, 1), ("A", 2, 1.05, 1), ("B", 3, 5.01, 1), ("B", 4, 6.0, 1)]
-    seen = local_job(job, TRADES, spark=spark).run([rows])
-    # A: 1.2 against both, 1.05 against both (0.05 below 1.1 within a double's precision); B: once.
-    assert [(r["symbol"], r["count"]) for r in seen] in ([("A", 3)], [("A", 4)])
+    def trade(symbol: str, ts: int, price: str) -> tuple[Any, ...]:
+        return symbol, ts, Decimal(price), 1
+
+    first = [
+        trade("A", 1, "1.15"),  # 0.15, 0.05 and 0.05: three
+        trade("A", 2, "1.05"),  # 0.05, 0.05 and 0.15: three
+        trade("A", 3, "1.04"),  # not against 1.00, but against 1.10 and 1.20: two
+        *(trade("B", 4 + n, "5.05") for n in range(5)),  # not against 5.01: five, one too few
+        *(trade("C", 10 + n, "2.05") for n in range(6)),  # six
+        trade("D", 20, "9.00"),  # the archive has none
+    ]
+    second = [trade("A", 101, "1.06"), trade("B", 102, "4.00"), *(trade("B", 103 + n, "5.05") for n in range(3)), trade("B", 110, "5.06")]  # fmt: skip
+    schema = TRADES.replace("double", "decimal(8,2)")
+    for splits in (False, True):
+        seen = local_job(job, schema, spark=spark, splits=splits).run([first, second])
+        found = sorted((r["window"]["start"], r["symbol"], r["count"]) for r in seen)
+        # B in the second window: 4.00 twice, 5.05 three times, 5.06 twice.
+        assert found == [(0, "A", 8), (0, "C", 6), (100, "B", 7)]
 
 
 @pytest.mark.spec("XJ-F59")

@@ -226,7 +226,8 @@ def test_what_is_no_relation_is_refused(spark: SparkSession, tmp_path: Path) -> 
     refused("BAD_OPTION", lambda: sw.relation(frame, "id"), "a DataFrame without a name", "name=")
     refused("BAD_OPTION", lambda: sw.relation(lambda: frame, "id"), "a function without", "name=")
     refused("NOT_A_RELATION", lambda: sw.relation(7, "id"), "directory")
-    refused("NOT_LOCAL", lambda: sw.relation("s3://b/t", "id"), "copy")
+    for remote in ("s3://b/t", "hdfs:/b/t", "abfss:///b/t"):
+        refused("NOT_LOCAL", lambda remote=remote: sw.relation(remote, "id"), "copy")
     refused("PATH_NOT_FOUND", lambda: sw.relation(str(tmp_path / "no"), "id"), "does not exist")
     (tmp_path / "empty").mkdir()
     refused("EMPTY_RELATION", lambda: sw.relation(str(tmp_path / "empty"), "id"), "no file")
@@ -281,6 +282,7 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
     refused("COLUMN_NOT_FOUND", lambda: s.join(d, [("nr", "id")]))
     refused("JOIN_TYPES", lambda: s.join(d, [("v", "id")]), "cast the stream's column")
     refused("NO_UNMATCHED", lambda: s.join(d, on, how="left").unmatched, "left join")
+    refused("NO_UNMATCHED", lambda: s.join(d, on, how="left_anti").unmatched, "left_anti join")
     refused("NO_UNMATCHED", lambda: s.unmatched, "sw.relation")
     refused(
         "BAD_JOIN", lambda: s.join(s.alias("b"), "device", sw.band(after=1), hold=3), "relation"
@@ -289,7 +291,9 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
     refused("NOT_A_STREAM", lambda: sw.joinAll([s, d], "id", [1, 1]), "stream.join(relation")
     refused("NOT_A_STREAM", lambda: s.union(d), "sends nothing")
     never = sw.relation(str(tmp_path / "d"), "id", "d", refresh="never")
-    refused("BAD_JOIN", lambda: s.join(never, on, hold=5), 'refresh="never"')
+    called = sw.relation(lambda: pa.table({"id": [1], "name": ["a"]}), "id", "d")
+    for once in (never, called):
+        refused("BAD_JOIN", lambda r=once: s.join(r, on, hold=5), 'refresh="never"')
 
 
 def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
@@ -348,7 +352,11 @@ def test_another_path_or_kind_is_another_query(spark: SparkSession, tmp_path: Pa
     changed = sw.relation(path, "id", "d", refresh="never", memory="2m")
     run(s.join(changed, on), tmp_path / "q", end=False)
     moved = sw.relation(write(tmp_path / "e", {1: "a"}), "id", "d")
-    for other in (s.join(moved, on), s.join(d, on, how="left")):
+    by_name = sw.relation(path, "name", "d")
+    named = s.withColumn("who", F.expr("CAST(device AS STRING)"))
+    for other in (
+        s.join(moved, on), s.join(d, on, how="left"), named.join(by_name, [("who", "name")]),
+    ):  # fmt: skip
         with pytest.raises(sw.CheckpointError, match="QUERY_CHANGED"):
             run(other, tmp_path / "q", end=False)
 

@@ -18,7 +18,8 @@ class Relation:
     ``path`` is where it lies, ``fields`` are the columns that are read of it. ``changes`` are made of its rows, one after the
     other, ``schema`` are the columns afterwards. ``key`` are those of them that rows of a stream are compared with; a key may
     occur several times. ``use`` is how its rows are had and when it is looked at, as the surface hands it to the engine; it
-    may change from start to start.
+    may change from start to start. ``known_as`` is its text on the checkpoint, if the table had other columns then that the
+    query does not read.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Relation:
     schema: tuple[Field, ...]
     changes: tuple[Change, ...] = ()
     use: Any = field(default=None, compare=False, repr=False)
+    known_as: str = field(default="", compare=False, repr=False)

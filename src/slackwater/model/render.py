@@ -55,6 +55,11 @@ def digest(node: Node) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
+def line_of(node: Node) -> str:
+    """The line of a node without those below it."""
+    return _line(node, False)
+
+
 def _line(node: Node, policies: bool) -> str:
     return LINES[type(node)](node, policies)
 
@@ -145,10 +150,14 @@ def _lookup(node: Lookup, policies: bool) -> str:
     if node.pair:
         where += f" of {_plainly(node.pair)}"
     made = f"-> {_plainly(node.outputs)}"
-    return f"{node.how} join with {_relation(relation)} on {keys}{where} {made}"
+    shown = relation_text(relation, policies=policies)
+    return f"{node.how} join with {shown} on {keys}{where} {made}"
 
 
-def _relation(relation: Relation) -> str:
+def relation_text(relation: Relation, *, policies: bool = False) -> str:
+    """A relation in the line of a join: its columns, its directory, and what is made of its rows."""
+    if relation.known_as and not policies:
+        return relation.known_as
     columns = ", ".join(f"{f.name} {f.type}" for f in relation.fields)
     text = f"relation {relation.name}({columns})"
     if relation.path:  # that of a directory; where else rows come from is no part of the query
@@ -162,7 +171,7 @@ def _relation(relation: Relation) -> str:
 def _parted(node: Parted, policies: bool) -> str:
     which = "that wait for segments of" if node.waits else "joined at once with"
     keys = ", ".join(k.expr.sql for k in node.keys)
-    return f"rows {which} {_relation(node.relation)} on {keys}"
+    return f"rows {which} {relation_text(node.relation, policies=policies)} on {keys}"
 
 
 def _waiting(node: Waiting, policies: bool) -> str:

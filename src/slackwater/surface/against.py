@@ -17,6 +17,7 @@ from slackwater.surface.start import (
     plan_of,
     settings_of,
     shares_panes,
+    stored_lines,
     stored_sources,
     window_plan_of,
 )
@@ -49,7 +50,8 @@ def check_against(
         )
     names = [w._name or ("output" if i == 0 else f"output{i + 1}") for i, w in enumerate(writers)]
     names, ordered = as_stored(names, writers, stored_sources(location, settings))
-    plan, inputs = plan_of(dict(zip(names, [w._stream for w in ordered], strict=True)), merged)
+    streams = dict(zip(names, [w._stream for w in ordered], strict=True))
+    plan, inputs = plan_of(streams, merged, stored_lines(location, settings))
     last = manifest.last(checkpoint)
     started = Started(
         inputs, window_plan_of(merged), shares_panes(merged, settings),

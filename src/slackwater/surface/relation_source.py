@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""The beginning of an address: Hadoop's have one slash or several."""
 _SPARKS_WORDS = re.compile(r"\[[A-Z_.]+\].*")
 
 
@@ -184,7 +186,7 @@ def _path(source: Any) -> str:
             hint='give the path of a directory of Parquet files, such as "tables/devices"; a batch DataFrame; or a function that returns one',
         )
     text = str(source)
-    if "://" in text and not text.startswith("file://"):
+    if _REMOTE.match(text) and not text.startswith("file:") and not os.path.exists(text):
         raise AnalysisError(
             "NOT_LOCAL",
             f"relation '{text}' is not on a file system of this machine",

@@ -25,6 +25,7 @@ from slackwater.engine.driver.spark_logs import opened, quick_logs
 from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
 from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.known_relations import as_known
 from slackwater.engine.plan.layout import build, renumber
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
@@ -133,7 +134,9 @@ def start(
     location = checkpointLocation or merged.get("checkpointlocation")
     settings = settings_of(merged)
     names, writers = as_stored(names, writers, stored_sources(location, settings))
-    plan, inputs = plan_of(dict(zip(names, [w._stream for w in writers], strict=True)), merged)
+    lines = stored_lines(location, settings)
+    streams = dict(zip(names, [w._stream for w in writers], strict=True))
+    plan, inputs = plan_of(streams, merged, lines)
     if instead:
         return instead[-1](writers, merged)  # type: ignore[no-any-return]
     sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
@@ -158,7 +161,7 @@ def start(
     _acquire(checkpoint)
     group = _Group(
         dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources,
-        declared(plan, feedback, writers[0]._stream._spark),
+        declared(plan, feedback, writers[0]._stream._spark), lines,
     )  # fmt: skip
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
@@ -221,10 +224,21 @@ class CheckedQuery(StreamingQuery):
 
 def stored_sources(location: str | None, settings: Settings) -> list[str]:
     """Names of the streams of the query that a checkpoint holds, in the order of their numbers; none if it is new."""
+    return [str(name) for name, _ in _stored(location, settings).get("sources", [])]
+
+
+def stored_lines(location: str | None, settings: Settings) -> list[str]:
+    """The lines of all outputs of the query that a checkpoint holds; none if it is new."""
+    return [
+        line for tree in _stored(location, settings).get("outputs", {}).values() for line in tree
+    ]
+
+
+def _stored(location: str | None, settings: Settings) -> dict[str, Any]:
     if location is None or not _known(location, settings):
-        return []
+        return {}
     checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)
-    return [str(name) for name, _ in checkpoint.open_query({}).get("sources", [])]
+    return checkpoint.open_query({})
 
 
 def as_stored(
@@ -252,7 +266,8 @@ def _known(location: str | None, settings: Settings) -> bool:
 class _Group:
     """The outputs of one query, and how they are run; see `engine.handle.Group`.
 
-    ``sources`` are those of its inputs, which stay the same while its outputs change. ``feedback`` is what the start declares.
+    ``sources`` are those of its inputs, which stay the same while its outputs change. ``feedback`` is what the start declares,
+    ``lines`` are those of the query as the checkpoint had it.
     """
 
     writers: dict[str, StreamWriter]
@@ -262,6 +277,7 @@ class _Group:
     name: str | None
     sources: Sequence[SparkSource]
     feedback: Declared = ()
+    lines: Sequence[str] = ()
 
     def prepared(
         self, plan: Plan, inputs: list[Input], sinks: Mapping[str, Sink], checkpoint: Checkpoint
@@ -353,7 +369,7 @@ class _Group:
         return self._changed(self.writers)
 
     def _changed(self, writers: dict[str, StreamWriter]) -> Change:
-        plan, inputs = plan_of({n: w._stream for n, w in writers.items()}, self.options)
+        plan, inputs = self._plan(writers)
         used = [id(i) for i in self._inputs(self.writers)]
         if [id(i) for i in inputs] != used:
             raise AnalysisError(
@@ -372,7 +388,10 @@ class _Group:
         return change
 
     def _inputs(self, writers: Mapping[str, StreamWriter]) -> list[Input]:
-        return plan_of({n: w._stream for n, w in writers.items()}, self.options)[1]
+        return self._plan(writers)[1]
+
+    def _plan(self, writers: Mapping[str, StreamWriter]) -> tuple[Plan, list[Input]]:
+        return plan_of({n: w._stream for n, w in writers.items()}, self.options, self.lines)
 
 
 def _acquire(checkpoint: Checkpoint) -> None:
@@ -430,8 +449,12 @@ def _check_places(
             )
 
 
-def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Plan, list[Input]]:
-    """The plan of several named results, and its inputs in the order Spark will number them."""
+def plan_of(
+    streams: Mapping[str, Any], options: Mapping[str, Any], lines: Sequence[str] = ()
+) -> tuple[Plan, list[Input]]:
+    """The plan of several named results, and its inputs in the order Spark will number them; ``lines`` are those of the
+    checkpoint's query.
+    """
     inputs: dict[int, Input] = {}
     for s in streams.values():
         inputs.update(s._inputs)
@@ -439,7 +462,7 @@ def plan_of(streams: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Pla
     check_types(outputs)
     first = next(iter(streams.values()))
     used = _input_order(outputs)
-    numbered = renumber(outputs, {key: i for i, key in enumerate(used)})
+    numbered = as_known(renumber(outputs, {key: i for i, key in enumerate(used)}), lines)
     wanted = window_plan_of(options)
     meaning = agreed(topological([o.node for o in outputs]), current(first._spark))
     plan = build(

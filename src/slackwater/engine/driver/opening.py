@@ -15,6 +15,7 @@ from slackwater.engine.driver.old_meaning import (
 )
 from slackwater.engine.driver.results import RESULTS, results_of
 from slackwater.engine.lowlevel.directories import SparkSource
+from slackwater.engine.plan.known_relations import new_columns
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.sharing import Record, records
 from slackwater.engine.plan.window_plans import holds_state
@@ -94,10 +95,16 @@ def open_query(
     if changed:
         problems.append(f"windowPlan: checkpoint {stored['plans']}, this query {plans}")
     if problems:
+        ways = ""
+        lines = [line.strip() for tree in stored["outputs"].values() for line in tree]
+        for relation, (gained, kept) in new_columns(plan.unshared.nodes, lines).items():
+            these, those = (", ".join(f'"{c}"' for c in columns) for columns in (gained, kept))
+            problems.append(f"relation '{relation}' has columns that it had not: {these}")
+            ways += f"to join relation '{relation}' as before, take the columns it had, sw.relation(...).select({those}); "
         raise CheckpointError(
             "QUERY_CHANGED",
             f"checkpoint '{checkpoint.location}' belongs to another query:\n" + "\n".join(problems),
-            hint="may change on one checkpoint: policy parameters, late, sink options, trigger, "
+            hint=f"{ways}may change on one checkpoint: policy parameters, late, sink options, trigger, "
             "partitionGroups, outputs added or removed; for anything else use a new checkpointLocation. Settings of the session are "
             "set back with spark.conf.set(...). A function "
             "shown as name@version that still means the same may be given the checkpoint's version=",

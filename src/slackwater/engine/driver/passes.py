@@ -15,6 +15,7 @@ from slackwater.engine.plan.placing import placed
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.reading import Readable, chosen
 from slackwater.engine.plan.sharing import Record, share
+from slackwater.engine.plan.unmatched import counted_once
 from slackwater.engine.plan.window_plans import settled
 from slackwater.engine.progress.quality import check
 from slackwater.engine.store.manifest import Manifest
@@ -82,6 +83,10 @@ def _narrowed(plan: Plan, _: Shown) -> Plan:
     return narrowed(plan)
 
 
+def _counting(plan: Plan, _: Shown) -> Plan:
+    return counted_once(plan)
+
+
 def _with_readings(plan: Plan, shown: Shown) -> Plan:
     return chosen(plan, shown.inputs)
 
@@ -96,6 +101,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("let operators share state", Started, _with_shared_state),
     # Operators that share state are known by the paths that the user wrote, so those are cut down afterwards.
     Pass("leave out columns that nobody reads", Shown, _narrowed),
+    Pass("count rows without a partner once", Shown, _counting),
     # Sharing and window plans change which paths there are, and what can be reduced on them.
     Pass("choose how inputs are read", Shown, _with_readings),
     Pass("say where rows wait", Begun, _with_places),

@@ -66,11 +66,15 @@ def check_segments(relation: Relation, largest: int, memory: int, *, copied: boo
             relation=relation.name,
         )
     if largest > memory:
+        which, way = "a row group of its files", "write its files with smaller row groups"
+        if copied:
+            which = "of a copy"
+            way = 'have it cut finer, option("relationSegment", ...), which is a quarter of memory= at most unless it is given'
         raise AnalysisError(
             "RELATION_TOO_LARGE",
-            f"the largest segment of relation '{relation.name}', a row group of its files, takes about {largest} bytes in memory, and "
+            f"the largest segment of relation '{relation.name}', {which}, takes about {largest} bytes in memory, and "
             f"memory= allows {memory}",
-            hint="give at least as much; select fewer columns of it; or write its files with smaller row groups",
+            hint=f"give at least as much; select fewer columns of it; or {way}",
             relation=relation.name,
             size=largest,
             memory=memory,

@@ -29,7 +29,7 @@ from slackwater.engine.operators.held import held_rows
 from slackwater.engine.operators.waiting import wakes, whole_ledger
 from slackwater.engine.paths.batch import RelationAt
 from slackwater.engine.paths.relation_files import file_changed, kept_name
-from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport
+from slackwater.engine.paths.reports import Reads, RelationReads, TaskReport, reports_of
 from slackwater.engine.plan.plan import Operator, Plan
 from slackwater.engine.plan.relations import TableForm
 from slackwater.engine.plan.steps import LookupStep
@@ -130,6 +130,8 @@ class Relations:
         self._residents: dict[str, Residents] = {}
         self._settled: dict[str, tuple[str, ...]] = {}
         """The versions whose segments may stay, by relation."""
+        self._moved: dict[str, int] = {}
+        """How many rows waited when a batch took another version than its first try."""
 
     def open(self, last: Manifest | None) -> None:
         """Refuse a start on a table that cannot be used, or that takes more memory than it may."""
@@ -187,6 +189,7 @@ class Relations:
                 same[name] = replace(earlier[name], form=self._form_of(name, earlier[name]))
             elif self._newest:
                 same[name] = replace(self._looked(name, base, now, due=True), replaced=True)
+                self._moved[name] = self._rows_held(name, base)
             else:
                 file, trouble = broken
                 held = self._rows_held(name, base) + sum(_waiting_for(base, name).values())
@@ -266,15 +269,14 @@ class Relations:
             told[name] = replace(one, waiting=whole_ledger(known)["versions"])
         return told
 
-    def _copying(self, name: str, one: Taken, now: int | None) -> dict[str, Any]:
+    def _copying(self, name: str, one: Taken) -> dict[str, Any]:
         """What the progress record says of a relation that is copied."""
         if self._uses[name].copy is None:
             return {}
         copies = self.copies_of(name)
         about = copies.about(self._version(name, one.version).files)
-        age = None if now is None or one.since is None else max(0, now - one.since) // 1000
         millis = None if about is None else about.millis
-        return {"ageMs": age, "copying": copies.is_making, "copyMs": millis}
+        return {"copying": copies.is_making, "copyMs": millis}
 
     def _stay(self, name: str) -> Residents:
         if name not in self._residents:
@@ -315,7 +317,8 @@ class Relations:
                 self._stay(name).batch(reads.get(name, Reads()), now)
         return {
             name: self._recorded(name, one, reads.get(name, Reads()), done, now)
-            | self._copying(name, one, now)
+            | {"unmatched": reads.get(name, Reads()).unmatched + self._let_go(name, reports)}
+            | self._copying(name, one)
             for name, one in done.relations.items()
         }
 
@@ -565,6 +568,16 @@ class Relations:
         size = self._size(name, version) if limit is None else limit
         return size + HEADER_BYTES * len(version.files)
 
+    def _let_go(self, name: str, reports: Sequence[TaskReport]) -> int:
+        """Rows that waited and left without a partner."""
+        return sum(
+            one.ledger["unmatched"]
+            for op in (*self._held, *self._waiting)
+            if isinstance(op.node, Held | Waiting) and op.node.relation.name == name
+            for one in reports_of(reports, op.id)
+            if one.ledger is not None
+        )
+
     def _rows_held(self, name: str, base: Manifest | None) -> int:
         ledgers = {} if base is None else base.ledgers
         return sum(
@@ -577,7 +590,7 @@ class Relations:
         self, name: str, one: Taken, reads: Reads, done: Manifest, now: int | None
     ) -> dict[str, Any]:
         version = self._version(name, one.version)
-        age = None if one.looked is None or one.since is None else (one.looked - one.since) // 1000
+        age = None if now is None or one.since is None else max(0, now - one.since) // 1000
         segments: dict[str, Any] = {}
         count = len(version.files)
         if one.form == SEGMENTS:
@@ -600,6 +613,7 @@ class Relations:
             "problem": one.problem,
             "replaced": one.replaced,
             **self._waits(name, done, now),
+            "replacedRows": self._moved.get(name, 0) if one.replaced else 0,
         }
 
     def _waits(self, name: str, done: Manifest, now: int | None) -> dict[str, Any]:

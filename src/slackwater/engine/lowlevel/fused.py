@@ -17,6 +17,7 @@ from slackwater.engine.lowlevel.source_task import SourceTask
 from slackwater.engine.lowlevel.time_ranges import TimeRange
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.lookup import FIRST, equal, further, left_sql, table_key
+from slackwater.engine.paths.reports import Reads
 from slackwater.engine.paths.steps import ticks_sql
 from slackwater.engine.plan.guards import NO_GUARDS, Guards
 from slackwater.engine.plan.plan import Operator, Path, Plan
@@ -194,6 +195,10 @@ def query(
     items.append(f"{counted} AS {ours('_n')}")
     if measured:
         items += _extremes(batch, fused, ranges or ())
+    first = f" AND {ONCE}" if multiplies else ""
+    for n, step in enumerate(path.lookups):
+        if step.counts:
+            items.append(f"count(CASE WHEN {_lost(n)}{first} THEN 1 END) AS {_lost(n)}")
     for n, _ in enumerate(fused.counted, 1):
         items.append(f"count(CASE WHEN {GONE} = {n} THEN 1 END) AS {ours(f'_gone{n}')}")
     whole = ranges if ranges is not None else [None] * len(source.times)
@@ -294,7 +299,7 @@ def _relation(
     if fused.counted:
         sql = f"SELECT *, 0 AS {GONE} FROM {sub_query(sql)}"
         carried.append(GONE)
-    filtered, guards, paces = False, 0, 0
+    filtered, guards, paces, joins = False, 0, 0, 0
     for step in fused.path.steps:
         match step:
             case GuardStep():
@@ -334,26 +339,47 @@ def _relation(
                 ]
                 sql = f"SELECT {', '.join([*columns, *carried])} FROM {sub_query(sql)}"
             case LookupStep():
-                sql = _met(step, sql, carried, passing is not None, filtered)
+                lost = _lost(joins) if step.counts else None
+                sql = _met(step, sql, carried, passing is not None, filtered, lost)
                 if not is_existence(step.how) and ONCE not in carried:
                     carried.append(ONCE)
+                carried += [] if lost is None else [lost]
+                joins += 1
                 filtered = filtered or step.drops_rows
             case _:
                 raise unknown_step(step)
     return sql
 
 
-def _met(step: LookupStep, rows: str, carried: Sequence[str], passing: bool, filtered: bool) -> str:
-    """The rows after a join with a relation: none is left out, since each tells progress; `PASS` says which would be."""
+def _met(
+    step: LookupStep,
+    rows: str,
+    carried: Sequence[str],
+    passing: bool,
+    filtered: bool,
+    lost: str | None,
+) -> str:
+    """The rows after a join with a relation: none is left out, since each tells progress; `PASS` says which would be.
+
+    ``lost`` is a column that says which have no partner.
+    """
     guard = PASS if passing else None
     taken = [c for c in carried if c not in (PASS, ONCE)]
     along = "".join(f", {c}" for c in carried)
     left = f"({left_sql(step, sub_query(rows), guard, along)}) AS {ours('_l')}"
     made = [f"{_guard(str(c.expr.duck), filtered)} AS {quote(c.name)}" for c in step.columns]
     test = further(step)
+    condition = equal(step) if test is None else f"{equal(step)} AND {test}"
+    is_there = f"EXISTS (SELECT 1 FROM {step.table} WHERE {condition})"
+    if lost is not None:
+        # Of several partners any may be the one that satisfies a condition.
+        has = (
+            is_there
+            if is_existence(step.how) or test is not None
+            else f"{table_key(0)} IS NOT NULL"
+        )
+        made.append(f"{f'{PASS} AND ' if passing else ''}NOT ({has}) AS {lost}")
     if is_existence(step.how):
-        condition = equal(step) if test is None else f"{equal(step)} AND {test}"
-        is_there = f"EXISTS (SELECT 1 FROM {step.table} WHERE {condition})"
         wanted = is_there if step.how == "left_semi" else f"NOT {is_there}"
         made.append(f"CASE WHEN {PASS} THEN {wanted} ELSE FALSE END AS {PASS}")
         taken += [c for c in carried if c == ONCE]
@@ -367,6 +393,11 @@ def _met(step: LookupStep, rows: str, carried: Sequence[str], passing: bool, fil
         taken.append(PASS)
     joined = f"{left} LEFT JOIN {step.table} ON {equal(step)}"
     return f"SELECT {', '.join([*made, *taken])} FROM {joined}"
+
+
+def _lost(n: int) -> str:
+    """The column that says which rows have no partner in join ``n`` of the path."""
+    return ours(f"_lost{n}")
 
 
 def _ticks(i: int) -> str:
@@ -421,6 +452,11 @@ def deliver_fused(
     spec = fused.operator.aggregation
     table = without_marks(table)
     task.summaries.append(_summary(fused, table if measures is None else measures))
+    for n, lookup in enumerate(fused.path.lookups):
+        if lookup.counts:
+            count = pc.sum(table[f"_lost{n}"]).as_py() or 0
+            task.delivery.relations.add(lookup.form.name, Reads(unmatched=count))
+            table = table.drop_columns([f"_lost{n}"])
     for n, step in enumerate(fused.counted, 1):
         if not (isinstance(step, PaceStep) and step.keeps_old):
             task.delivery.drop(step.place, pc.sum(table[f"_gone{n}"]).as_py() or 0)

@@ -83,11 +83,14 @@ class WaitingProgram(Program):
         rows = pa.concat_tables([old, new])
         ended = arrived.new >= END or self.batch.flush
         leaving, begun, most = self._leaving(rows, ended)
-        outputs = self._results(rows.filter(pa.array(leaving)))
+        outputs, unmatched = self._results(rows.filter(pa.array(leaving)))
         rewritten = moved > 0 or bool(leaving[: old.num_rows].any())
         stays = rows.filter(pa.array(~leaving))
         keep = stays if rewritten else new.filter(pa.array(~leaving[old.num_rows :]))
-        done = {"left": int(leaving.sum()), "replaced": moved, "reads": _counted(begun)}
+        done = {
+            "left": int(leaving.sum()), "unmatched": unmatched, "replaced": moved,
+            "reads": _counted(begun),
+        }  # fmt: skip
         ledger = {**_ledger(stays, most), **done}
         return StateStep(
             outputs,
@@ -137,8 +140,8 @@ class WaitingProgram(Program):
         return policy_of(self.node, self.at, self.batch.groups)
 
     # ---- what leaves ----
-    def _results(self, rows: pa.Table) -> list[pa.Table]:
-        """The rows with their partners in the versions that they wait for, and those that have none."""
+    def _results(self, rows: pa.Table) -> tuple[list[pa.Table], int]:
+        """The rows with their partners in the versions that they wait for, and those that have none, which are counted."""
         step = LookupStep.of(self.node)
         unmet = LookupStep.of(self.node, "left_anti")
         memory = self.batch.settings.memory
@@ -146,13 +149,14 @@ class WaitingProgram(Program):
             v: rows.filter(pc.equal(rows[VERSION], v)) for v in sorted(rows[VERSION].unique().to_pylist())
         }  # fmt: skip
         tables = version_tables(self.batch, step, by_version, self.context.relations)
-        outputs = []
+        outputs, unmatched = [], 0
         for version, mine in by_version.items():
             found = {step.table: tables[version]}
             outputs.append(marked(self.node, joined(step, mine, found, memory), True))
             alone = joined(unmet, mine, found, memory)
+            unmatched += alone.num_rows
             outputs.append(left_alone(self.node, alone, memory))
-        return outputs
+        return outputs, unmatched
 
 
 def policy_of(node: Waiting, at: RelationAt, groups: int) -> WaitPolicy:

@@ -205,7 +205,7 @@ class Delivery:
 
         def run(sql: str, rows: pa.Table) -> pa.Table:
             if not known or known[0][0] is not rows:
-                tables = relation_tables(self.batch, steps, {ROWS: rows}, self.relations)
+                tables = relation_tables(self.batch, steps, {ROWS: rows}, self.relations, lost=True)
                 known[:] = [(rows, tables)]
             return _queried(self.batch.settings.memory, known[0][1], sql, rows)
 

@@ -37,6 +37,13 @@ def lookup_sql(step: LookupStep, rows: str) -> str:
     return f"SELECT {made} FROM {left} {_JOINS[step.how]} {step.table} AS {_RIGHT} ON {test}"
 
 
+def lost_sql(step: LookupStep, rows: str) -> str:
+    """How many of ``rows`` have no partner."""
+    left = f"({left_sql(step, sub_query(rows))}) AS {_LEFT}"
+    test = f"{equal(step)}{_further(step)}"
+    return f"SELECT count(*) FROM {left} ANTI JOIN {step.form.table} AS {_RIGHT} ON {test}"
+
+
 def left_sql(step: LookupStep, rows: str, guard: str | None = None, carried: str = "") -> str:
     """The rows as they come under their names inside the join, with their keys; these are null where ``guard`` is not true."""
     items = [f"{quote(n)} AS {quote(raw_name(0, n))}" for n in step.used]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.engine.paths.batch import Batch
-from slackwater.engine.paths.lookup import ASKING, FIRST, keys_sql, table_key
+from slackwater.engine.paths.lookup import ASKING, FIRST, keys_sql, lost_sql, table_key
 from slackwater.engine.paths.relation_files import (
     check_file,
     copy_damaged,
@@ -59,10 +59,12 @@ def relation_tables(
     *,
     base: str = f"SELECT * FROM {ROWS}",
     counted: bool = False,
+    lost: bool = False,
 ) -> dict[str, pa.Table]:
     """The tables that the joins among ``steps`` hold the rows of ``base`` against, by the names that statements call them.
 
-    ``base`` is a statement over ``rows``, or over files. ``counted``: with the column that says which row of a key is its first.
+    ``base`` is a statement over ``rows``, or over files. ``counted``: with the column that says which row of a key is its first. ``lost``: rows
+    without a partner are counted, where the plan says so.
     """
     lookups = [s for s in steps if isinstance(s, LookupStep)]
     parts = [s for s in lookups if batch.relations[s.form.name].segments]
@@ -91,6 +93,11 @@ def relation_tables(
         done = Reads()
         tables[step.table] = _part(batch, step.form, asked, done, counted)
         reads.add(step.form.name, done)
+    for at, step in enumerate(steps):
+        if lost and isinstance(step, LookupStep) and step.counts:
+            sql = lost_sql(step, relation(tuple(steps[:at]), base))
+            (count,) = scan_to_arrow(connect(batch.settings.memory), sql, {**rows, **tables})[0]
+            reads.add(step.form.name, Reads(unmatched=count.as_py()))
     return tables
 
 

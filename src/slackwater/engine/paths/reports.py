@@ -253,6 +253,7 @@ class Reads:
 
     Of a relation in segments these are counted instead of tables and files. ``asked`` says of each, by name, how many rows asked for it and
     how many bytes it takes decoded; ``rows`` are those that came with a key.
+    ``unmatched`` rows had no partner.
     """
 
     hits: int = 0
@@ -260,6 +261,7 @@ class Reads:
     files: int = 0
     bytes: int = 0
     rows: int = 0
+    unmatched: int = 0
     asked: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, other: Reads) -> None:
@@ -269,13 +271,14 @@ class Reads:
         self.files += other.files
         self.bytes += other.bytes
         self.rows += other.rows
+        self.unmatched += other.unmatched
         for name, (rows, size) in other.asked.items():
             self.asked[name] = (self.asked.get(name, (0, 0))[0] + rows, size)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts; what only segments have is left out without them."""
+        """Plain lists and dicts; what only some relations have is left out without it."""
         document: dict[str, Any] = plain(self)
-        return {n: v for n, v in document.items() if v or n not in ("rows", "asked")}
+        return {n: v for n, v in document.items() if v or n not in ("rows", "unmatched", "asked")}
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> Reads:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
@@ -100,8 +100,9 @@ class ProjectStep:
 class LookupStep:
     """Rows meet those of a relation that have their ``keys`` and satisfy ``where``; ``columns`` are made of both.
 
-    ``left`` are the columns of the rows as they come. The other fields are those of `model.node.Lookup`. A step that ``parts`` rows holds
-    them against the keys for which something must be read first (`Parted`), in place of the relation's rows.
+    ``left`` are the columns of the rows as they come. With ``counts`` rows without a partner are counted here. The other fields are
+    those of `model.node.Lookup`. A step that ``parts`` rows holds them against the keys for which something must be read first
+    (`Parted`), in place of the relation's rows.
     """
 
     relation: Relation
@@ -113,6 +114,7 @@ class LookupStep:
     left: tuple[str, ...]
     read: tuple[str, ...] | None = None
     parts: bool = False
+    counts: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, node: Lookup, how: How | None = None) -> LookupStep:
