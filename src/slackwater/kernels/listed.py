@@ -7,8 +7,10 @@ the text names the list by a number, and whoever runs it holds the list.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.model.names import ours
+from slackwater.model.same import Same
 
 Range = tuple[int | None, int | None]
 """From a number to below another one; None is open."""
@@ -64,7 +67,7 @@ class Listed:
         return made
 
     def __reduce__(self) -> Any:
-        return Listed, (self.boxes,)
+        return _read, (_written(Same(self)),)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Listed) and self.boxes == other.boxes
@@ -95,6 +98,19 @@ class Listed:
         for value, low, high in zip(values, self.low, self.high, strict=True):
             found &= (value >= low[at]) & (value <= high[at])
         return found
+
+
+# Tasks of each batch are sent the same lists.
+
+
+@lru_cache(maxsize=64)
+def _written(listed: Same[Listed]) -> bytes:
+    return pickle.dumps(listed.it.boxes, pickle.HIGHEST_PROTOCOL)
+
+
+@lru_cache(maxsize=64)
+def _read(data: bytes) -> Listed:
+    return Listed(pickle.loads(data))
 
 
 def apart(boxes: Sequence[tuple[Range, ...]]) -> tuple[int, list[tuple[Range, ...]]] | None:

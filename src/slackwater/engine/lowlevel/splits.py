@@ -89,9 +89,7 @@ def _row_groups(path: str, folders: Folders) -> Iterator[tuple[int, Split]]:
         yield size, Split(path, first, row, folders)
 
 
-def _ranges(
-    groups: Iterable[tuple[int, Split]], share: int | None
-) -> Iterator[tuple[int, Split]]:
+def _ranges(groups: Iterable[tuple[int, Split]], share: int | None) -> Iterator[tuple[int, Split]]:
     """Neighbours together: ranges of about half a task's share, or as long as they come."""
     size, range_ = 0, None
     for more, group in groups:
