@@ -20,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slackwater.model.names import ours
-from slackwater.model.same import Same
 
 Range = tuple[int | None, int | None]
 """From a number to below another one; None is open."""
@@ -44,12 +43,13 @@ class Listed:
     Lists of the same boxes are one object: else the last one made would be known, and no other when that goes.
     """
 
-    __slots__ = ("__weakref__", "boxes", "high", "low", "number")
+    __slots__ = ("__weakref__", "boxes", "high", "low", "number", "written")
 
     boxes: tuple[tuple[Range, ...], ...]
     number: int
     low: list[NDArray[np.int64]]
     high: list[NDArray[np.int64]]
+    written: bytes | None
 
     def __new__(cls, boxes: Sequence[tuple[Range, ...]]) -> Listed:
         given = tuple(boxes)
@@ -59,7 +59,7 @@ class Listed:
             if known is not None:
                 return known
             made = super().__new__(cls)
-            made.boxes, made.number = given, number
+            made.boxes, made.number, made.written = given, number, None
             # Both ends belong to these, so that they are 64-bit numbers.
             made.low = [_ends(given, i, 0) for i in range(len(given[0]))]
             made.high = [_ends(given, i, 1) for i in range(len(given[0]))]
@@ -67,7 +67,10 @@ class Listed:
         return made
 
     def __reduce__(self) -> Any:
-        return _read, (_written(Same(self)),)
+        # Tasks of each batch are sent the same lists: they are written once, and those that were read last stay.
+        if self.written is None:
+            self.written = pickle.dumps(self.boxes, pickle.HIGHEST_PROTOCOL)
+        return read, (self.written,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Listed) and self.boxes == other.boxes
@@ -100,16 +103,9 @@ class Listed:
         return found
 
 
-# Tasks of each batch are sent the same lists.
-
-
-@lru_cache(maxsize=64)
-def _written(listed: Same[Listed]) -> bytes:
-    return pickle.dumps(listed.it.boxes, pickle.HIGHEST_PROTOCOL)
-
-
-@lru_cache(maxsize=64)
-def _read(data: bytes) -> Listed:
+@lru_cache(maxsize=16)
+def read(data: bytes) -> Listed:
+    """A list that was pickled."""
     return Listed(pickle.loads(data))
 
 
