@@ -119,3 +119,27 @@ def test_tasks_are_sent_the_text_that_they_run_and_lists_once() -> None:
     whole = Guards({p.id: guards.paths[0] for p in plan.paths}, {"cars": 1}, {0: ()})
     assert set(whole.behind_sources(plan).paths) == {p.id for p in plan.paths} - first
     assert not whole.behind_sources(plan).scans
+
+
+def test_a_result_is_held_against_records_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Viewed(tmp_path, plan_of(window={"range": 4, "slide": 4}), group=None)
+    run.give([batch(list(range(8)), [10] * 8), batch([9], [30])])
+    run.run.start()
+    text = " ".join(f"~{{segment = {k}, n < {k + 1}}}" for k in range(3, 30))
+    run.run.send(Request("send", "map", "view", said(text, run.plan)))
+    run.step()
+    asked: list[int] = []
+    inside = Listed.inside
+
+    def counted(self: Listed, values: Any) -> np.ndarray:
+        asked.append(len(values[0]))
+        return inside(self, values)
+
+    monkeypatch.setattr(Listed, "inside", counted)
+    done = run.step()
+    run.run.stop()
+    assert sum(asked) == 8
+    assert sorted(r["segment"] for r in run.rows()) == [0, 1, 2]
+    assert done.progress["feedback"]["places"]["out:map"]["rowsDropped"] == 5
