@@ -121,7 +121,7 @@ def small(case: Case) -> Case:
         case CatchUp():
             return replace(case, file_rows=1_000, files=10, rounds=1)
         case Messages():
-            return replace(case, batch_rows=1_500, rounds=2)
+            return replace(case, batch_rows=1_500, rounds=6)
         case Records():
             return replace(case, batch_rows=1_500, records=120, rounds=2)
         case Reach():

@@ -20,7 +20,6 @@ from benchmarks.feedback_live import (
     Treatment,
     confident,
     rounds,
-    seconds,
     spread,
 )
 from benchmarks.feedback_suites import files_of, stream
@@ -189,12 +188,16 @@ def overhead(
 
 def beside(ran: Ran, name: str) -> dict[str, Any]:
     """Milliseconds of the driver's CPU above those without feedback, and the ratio of times, pair by pair."""
-    off, on = ran.steps["off"], ran.steps[name]
+    # Others in the round may have got their message in a batch of its own: this pair is sound all the same.
+    both = zip(ran.all["off"][WARM_UP:], ran.all[name][WARM_UP:], strict=True)
+    pairs = [(a, b) for a, b in both if len(a.records) == len(b.records) == 1 and b.alone]
+    if not pairs:
+        raise RuntimeError(f"{name}: no message came with the rows of a batch; give more rounds")
     return {
-        "cpu_ms": confident([1000 * (b.cpu - a.cpu) for a, b in zip(off, on, strict=True)]),
-        "ratio": confident([b / a for a, b in zip(seconds(off), seconds(on), strict=True)]),
-        "cpu_off_ms": 1000 * median(s.cpu for s in off),
-        "sending_ms": 1000 * median(s.sending for s in on),
+        "cpu_ms": confident([1000 * (b.cpu - a.cpu) for a, b in pairs]),
+        "ratio": confident([b.seconds / a.seconds for a, b in pairs]),
+        "cpu_off_ms": 1000 * median(a.cpu for a, _ in pairs),
+        "sending_ms": 1000 * median(b.sending for _, b in pairs),
     }
 
 
