@@ -38,6 +38,8 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         "bytes that `KeptFiles` maps, read as a table",
         {"pa.ipc.open_file"},
     ),
+    "engine/paths/relation_files.py": ("files of relations are input", {"pq.ParquetFile"}),
+    "engine/store/copies.py": ("bytes in memory, which a `Storage` writes", {"pa.ipc.new_file"}),
     "engine/paths/segments.py": (
         "files of relations are input, and bytes that `KeptFiles` maps",
         {"pq.ParquetFile", "pa.ipc.open_file"},

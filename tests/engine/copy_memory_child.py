@@ -46,7 +46,7 @@ def copied(table: Path, folder: Path) -> dict[str, int]:
     relation = Relation("d", str(table), FIELDS, ("name",), FIELDS)
     storage = LocalStorage()
     store = Store(storage, folder, 0)
-    store.open("d", "q")
+    store.claim("d", "q")
     source = ParquetTable("d", str(table), FIELDS)
     copy = Copies(CopyUse(source), relation, FIELDS, MEMORY, storage, store).now(0, None)
     before, peak = None, grown()

@@ -302,8 +302,8 @@ def _plain_type(t: pa.DataType) -> pa.DataType:
         return _plain_type(t.value_type)
     if pa.types.is_timestamp(t):
         return pa.timestamp("us", "UTC") if t.tz is not None else pa.timestamp("us")
-    if pa.types.is_decimal(t) and not pa.types.is_decimal128(t):
-        return pa.decimal128(t.precision, t.scale)
+    if pa.types.is_decimal(t) and not pa.types.is_decimal128(t) and t.precision <= 38:
+        return pa.decimal128(t.precision, t.scale)  # one with more digits is refused by its name
     if pa.types.is_struct(t):
         return pa.struct([pa.field(f.name, _plain_type(f.type)) for f in t])
     if pa.types.is_map(t):

@@ -107,7 +107,8 @@ def shown_fields(schema: Any) -> tuple[Field, ...]:
             kind = from_arrow_type(field.type, prefer_timestamp_ntz=True)
         except (PySparkException, NotImplementedError, ValueError):
             kind = None
-        if kind is None or pa.types.is_null(field.type):
+        too_long = pa.types.is_decimal(field.type) and field.type.precision > 38
+        if kind is None or too_long or pa.types.is_null(field.type):
             raise AnalysisError(
                 "UNSUPPORTED_TYPE",
                 f"column '{field.name}' is {field.type}, which Spark has no type for",
