@@ -17,18 +17,19 @@ from benchmarks import feedback_page as pages
 from benchmarks.cases import selected
 from benchmarks.feedback_catch_up import CatchUp, catch_up
 from benchmarks.feedback_gains import Rare, Viewport, rare, viewport
-from benchmarks.feedback_overhead import Idle, Messages, idle, messages
+from benchmarks.feedback_overhead import Idle, Messages, Records, idle, messages, records
 from benchmarks.feedback_suites import Reach, Restrictive, reach, restrictive
 from benchmarks.record import RESULTS, ROOT, file_name, folder, heading, say, store, written
 
-Case = Idle | Messages | Reach | Restrictive | Viewport | Rare | CatchUp
+Case = Idle | Messages | Records | Reach | Restrictive | Viewport | Rare | CatchUp
 
 CASES: tuple[Case, ...] = (
     Viewport(clustered=True),
     Viewport(clustered=False),
     Rare(),
     CatchUp(),
-    Messages(),
+    *(Messages(filters) for filters in (1, 5, 10, 15)),
+    Records(),
     Reach(),
     *(Restrictive(query, days) for days in (4, 16) for query in ("q1", "q2", "q3")),
     Idle(),
@@ -88,6 +89,8 @@ def one(spark: Any, case: Case, scratch: Path) -> dict[str, Any]:
             return catch_up(spark, case, scratch)
         case Messages():
             return messages(spark, case, scratch)
+        case Records():
+            return records(spark, case, scratch)
         case Reach():
             return reach(spark, case, scratch)
         case Restrictive():
@@ -118,7 +121,9 @@ def small(case: Case) -> Case:
         case CatchUp():
             return replace(case, file_rows=1_000, files=10, rounds=1)
         case Messages():
-            return replace(case, chains=(1, 2), batch_rows=1_500, records=120, rounds=2)
+            return replace(case, batch_rows=1_500, rounds=6)
+        case Records():
+            return replace(case, batch_rows=1_500, records=120, rounds=2)
         case Reach():
             return replace(case, rows=9_000, batch_rows=1_500, windows=4, step=2)
         case Restrictive():

@@ -1,24 +1,30 @@
-"""Catching up after an outage: a live view that keeps a pace, and one that works through hours that nobody will look at."""
+"""Catching up after an outage: a live view that keeps a pace, and one that works through hours that nobody will look at.
+
+Beside them runs one that keeps a pace and has next to no rows: what its batch takes, the first batch of any query takes.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from benchmarks import contenders
 from benchmarks.feedback_data import OLD_DDL, START, old_rows, shown, written
-from benchmarks.feedback_live import ratios, spread
+from benchmarks.feedback_live import driver_cpu, ratios, spread
 from benchmarks.record import say
 from benchmarks.windows import WrongAnswerError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEHIND, PACED = "all", "paced"
+BEHIND, PACED, FEW = "all", "paced", "near-empty"
+FEW_ROWS = 200
 LIMIT_SECONDS = 300
 INPUTS = ("clean", "repaired")
 
@@ -31,6 +37,7 @@ class CatchUp:
     files: int = 25
     file_seconds: int = 720
     rounds: int = 10
+    first: int = 0
 
     @property
     def name(self) -> str:
@@ -54,14 +61,19 @@ class CatchUp:
         """The clock's reading, microseconds: the end of the files."""
         return START + self.files * self.file_seconds * 1_000_000
 
-    def folders(self, scratch: Path) -> dict[str, Path]:
-        """The files of both inputs."""
+    def folders(self, scratch: Path, *, few: bool = False) -> dict[str, Path]:
+        """The files of both inputs; if there are to be ``few`` rows, one file of each."""
+        if few:
+            last = {"file_rows": FEW_ROWS, "files": 1, "file_seconds": LIMIT_SECONDS}
+            ends = self.files * self.file_seconds // LIMIT_SECONDS - 1
+            return replace(self, **last, first=ends).folders(scratch / "few")
         found = {}
         for salt, name in enumerate(INPUTS, 20):
-            kept = scratch / "data" / f"old-{self.file_rows}-{self.file_seconds}" / name
+            size = f"old-{self.file_rows}-{self.file_seconds}"
+            kept = scratch / "data" / (f"{size}-{self.first}" if self.first else size) / name
             found[name] = scratch / "old" / name
             shutil.rmtree(found[name], ignore_errors=True)
-            for n in range(self.files):
+            for n in range(self.first, self.first + self.files):
 
                 def make(n: int = n, salt: int = salt) -> Any:
                     return old_rows(n, self.file_rows, self.file_seconds, salt)
@@ -71,37 +83,57 @@ class CatchUp:
         return found
 
 
+@dataclass(frozen=True)
+class Once:
+    """One query, of one batch: its progress record, CPU milliseconds of the driver, and milliseconds by what they went to."""
+
+    record: Mapping[str, Any]
+    cpu: float
+    phases: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Of the batch, by Spark's count."""
+        return float(self.record["durationMs"]["triggerExecution"]) / 1000
+
+
 def catch_up(spark: SparkSession, case: CatchUp, scratch: Path) -> dict[str, Any]:
-    """Measure both in turns; the first pair is to warm up."""
-    folders = case.folders(scratch)
+    """Measure all in turns; the first round is to warm up."""
+    folders, few = case.folders(scratch), case.folders(scratch, few=True)
     size = sum(f.stat().st_size for folder in folders.values() for f in folder.iterdir())
-    seconds: dict[str, list[float]] = {BEHIND: [], PACED: []}
+    found: dict[str, list[Once]] = {BEHIND: [], PACED: [], FEW: []}
     not_read, results = 0, 0
     for number in range(case.rounds + 1):
-        order = (BEHIND, PACED) if number % 2 == 0 else (PACED, BEHIND)
-        out = {}
-        for name in order:
+        names = list(found) if number % 2 == 0 else list(found)[::-1]
+        for name in names:
             work = scratch / "out" / name
-            record = once(spark, case, folders, work, paced=name == PACED)
-            out[name] = work / "out"
+            read = few if name == FEW else folders
+            done = once(spark, case, read, work, paced=name != BEHIND)
             if number:
-                seconds[name].append(record["durationMs"]["triggerExecution"] / 1000)
+                found[name].append(done)
             if name == PACED:
-                not_read = int(record.get("feedback", {}).get("notRead", {}).get("bytes", 0))
-        results = same(case, out)
-        taken = ", ".join(f"{n} {v[-1]:.2f}" for n, v in seconds.items() if v)
+                not_read = int(done.record.get("feedback", {}).get("notRead", {}).get("bytes", 0))
+        results = same(case, {name: scratch / "out" / name / "out" for name in (BEHIND, PACED)})
+        taken = ", ".join(f"{n} {v[-1].seconds:.2f}" for n, v in found.items() if v)
         say(f"{case.name}, round {number} of {case.rounds}: {taken} s")
+    seconds = {name: [o.seconds for o in each] for name, each in found.items()}
     return {
         "name": case.name, "bars": dict(case.bars), "rows": 2 * case.files * case.file_rows,
         "time": ratios(seconds[BEHIND], seconds[PACED]), "read": 1 - not_read / size, "results": results,
         "seconds": {n: spread(v) for n, v in seconds.items()},
+        "phases": {n: _medians([o.phases for o in each]) for n, each in found.items()},
+        "cpu_ms": {n: median(o.cpu for o in each) for n, each in found.items()},
     }  # fmt: skip
+
+
+def _medians(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {phase: median(one[phase] for one in each) for phase in each[0]}
 
 
 def once(
     spark: SparkSession, case: CatchUp, folders: Mapping[str, Path], work: Path, *, paced: bool
-) -> dict[str, Any]:
-    """One query over all files, in one batch; the record of that batch."""
+) -> Once:
+    """One query over all files, in one batch."""
     import slackwater as sw
     from slackwater.testing import ManualClock
 
@@ -119,10 +151,33 @@ def once(
     counts = both.groupBy("k", sw.window("1 minute")).agg("count(*) AS n")
     writer = counts.writeStream.format("parquet").option("path", str(work / "out"))
     writer = writer.option("checkpointLocation", str(work / "checkpoint"))
-    query = writer.clock(ManualClock(case.newest)).trigger(availableNow=True).start()
-    query.awaitTermination()
+    with driver_cpu() as cpu:
+        query = writer.clock(ManualClock(case.newest)).trigger(availableNow=True).start()
+        query.awaitTermination()
     (record,) = [r for r in query.recentProgress if r["numInputRows"]]
-    return dict(record)
+    number = int(record["batchId"])
+    stages = contenders.stage_seconds(spark, str(query.runId)).get(number, [])
+    used = next(1000 * v for (_, batch), v in cpu.items() if batch == number)
+    return Once(dict(record), used, phases(record["durationMs"], [1000 * s for s in stages]))
+
+
+def phases(times: Mapping[str, float], stages: Sequence[float]) -> dict[str, float]:
+    """A batch's milliseconds by what they went to; they add up to the whole.
+
+    >>> made = phases({"triggerExecution": 90, "addBatch": 60, "plan": 10, "job": 40, "commit": 4, "publish": 1}, [15, 5])
+    >>> made["Spark's own"], made["launch"], made["in and out of the callback"], sum(made.values())
+    (30, 20, 5, 90)
+    """
+    inside = sum(times[n] for n in ("plan", "job", "commit", "publish"))
+    return {
+        "Spark's own": times["triggerExecution"] - times["addBatch"],
+        "in and out of the callback": times["addBatch"] - inside,
+        "plan": times["plan"],
+        "launch": times["job"] - sum(stages),
+        "first stage": sum(stages[:1]),
+        "group stages": sum(stages[1:]),
+        "commit and publish": times["commit"] + times["publish"],
+    }
 
 
 def same(case: CatchUp, out: Mapping[str, Path]) -> int:

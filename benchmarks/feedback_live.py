@@ -5,11 +5,14 @@ A query without work looks for files five times a second, which costs the others
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from math import comb
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,47 @@ Build = Callable[[Mapping[str, Path]], Any]
 """The result stream of a query over the folders of its inputs, by name."""
 Files = Mapping[str, Path]
 """The files of one batch, by input."""
+Cpu = Mapping[tuple[str, int], float]
+"""CPU seconds of the driver, by a query's part of its checkpoint and the batch."""
+
+
+@contextmanager
+def driver_cpu() -> Iterator[Cpu]:
+    """What batches take of the thread that runs them in the driver.
+
+    That is all of the driver's own work on a batch: it decides, writes, makes the job, reads its reports and commits. Threads of
+    py4j and of this benchmark are not in it, and a thread's CPU does not grow while it waits for a core that others use.
+    """
+    from slackwater.engine.driver.loop import Loop
+
+    found: dict[tuple[str, int], float] = {}
+    run = Loop.run
+
+    def measured(loop: Loop, frame: Any, batch: int) -> None:
+        begin = time.thread_time()
+        try:
+            run(loop, frame, batch)
+        finally:
+            found[str(loop.checkpoint.root), batch] = time.thread_time() - begin
+
+    Loop.run = measured  # type: ignore[method-assign, assignment]
+    try:
+        yield found
+    finally:
+        Loop.run = run  # type: ignore[method-assign]
+
+
+@contextmanager
+def collected_between() -> Iterator[None]:
+    """Collect garbage between batches, and not in whichever one comes to it."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 @dataclass(frozen=True)
@@ -45,9 +89,9 @@ class Treatment:
 
 @dataclass
 class Step:
-    """What files gave: seconds of the batch and of its first stage, CPU seconds of this process, and progress records.
+    """What files gave: seconds of the batch and of its first stage, CPU seconds of the driver, and progress records.
 
-    ``sending`` are CPU seconds in which something was sent to the query; ``cpu`` are those of the batch.
+    ``sending`` are CPU seconds in which something was sent to the query; ``cpu`` are those of the batch (`driver_cpu`).
 
     There is one record, or there are several where a batch began between the files of two inputs. ``alone`` says whether
     there was no other batch: one that begins just before the files are there takes in by itself what was sent.
@@ -75,6 +119,7 @@ class Live:
     query: Any
     folders: Mapping[str, Path]
     work: Path
+    cpu: Cpu
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
@@ -85,6 +130,7 @@ class Live:
         build: Build,
         inputs: Sequence[str],
         work: Path,
+        cpu: Cpu,
     ) -> Live:
         """Start a query over empty folders."""
         import slackwater as sw
@@ -104,25 +150,27 @@ class Live:
             options={"feedback": treatment.reach},
             feedback={name: list(treatment.ignored)} if treatment.ignored else None,
         )
-        return cls(spark, treatment, query, folders, work)
+        return cls(spark, treatment, query, folders, work, cpu)
 
     def step(self, files: Files, send: Callable[[Live], None] | None = None) -> Step:
         """One batch of files, from their appearance to the end of the batch; ``send`` is called as they appear."""
         known = {r["batchId"] for r in self.query.recentProgress}
+        if not gc.isenabled():
+            gc.collect()
         for name, file in files.items():
             shown(file, self.folders[name], len(self.steps))
-        first = time.process_time()
+        begin = time.thread_time()
         if send is not None:
             send(self)
-        begin = time.process_time()
-        sent = begin - first
+        sent = time.thread_time() - begin
         self.query.processAllAvailable()
-        cpu = time.process_time() - begin
         records = [r for r in self.query.recentProgress if r["batchId"] not in known]
         with_rows = [r for r in records if r["numInputRows"]]
         if not with_rows:
             raise RuntimeError(f"{self.treatment.name}: no batch had rows")
         seconds = sum(r["durationMs"]["triggerExecution"] for r in with_rows) / 1000
+        root = str(self.work / "checkpoint" / "slackwater")
+        cpu = sum(self.cpu[root, r["batchId"]] for r in with_rows)
         alone = len(records) == len(with_rows)
         self.steps.append(Step(seconds, cpu, with_rows, sent, alone=alone))
         return self.steps[-1]
@@ -162,28 +210,35 @@ def rounds(
     before: Callable[[Live], None] | None = None,
     send: Callable[[Live], None] | None = None,
     label: str = "",
+    collect: bool = True,
 ) -> Ran:
     """Give each query the same batches in turns. A batch is its files, and the files for treatments that are ``sparse``.
 
-    ``before`` is called in front of each batch of a query, ``send`` as its files appear.
+    ``before`` is called in front of each batch of a query, ``send`` as its files appear. Without ``collect``, garbage of the
+    driver is collected between batches.
     """
     inputs = list(batches[0][0])
     lives: list[Live] = []
-    try:
-        lives.extend(Live.start(spark, t, build, inputs, work / t.name) for t in treatments)
-        for number, (whole, sparse) in enumerate(batches):
-            # The one that begins changes: what a batch leaves in caches helps the next.
-            order = lives[number % len(lives) :] + lives[: number % len(lives)]
-            for live in order:
-                if before is not None:
-                    before(live)
-                live.step(sparse if live.treatment.sparse else whole, send)
-            if label:
-                taken = ", ".join(f"{x.treatment.name} {x.steps[-1].seconds:.2f}" for x in lives)
-                say(f"{label}, batch {number + 1} of {len(batches)}: {taken} s")
-    finally:
-        for live in lives:
-            live.stop()
+    with driver_cpu() as cpu, nullcontext() if collect else collected_between():
+        try:
+            lives.extend(
+                Live.start(spark, t, build, inputs, work / t.name, cpu) for t in treatments
+            )
+            for number, (whole, sparse) in enumerate(batches):
+                # The one that begins changes: what a batch leaves in caches helps the next.
+                order = lives[number % len(lives) :] + lives[: number % len(lives)]
+                for live in order:
+                    if before is not None:
+                        before(live)
+                    live.step(sparse if live.treatment.sparse else whole, send)
+                if label:
+                    taken = ", ".join(
+                        f"{x.treatment.name} {x.steps[-1].seconds:.2f}" for x in lives
+                    )
+                    say(f"{label}, batch {number + 1} of {len(batches)}: {taken} s")
+        finally:
+            for live in lives:
+                live.stop()
     steps = {x.treatment.name: x.steps for x in lives}
     # Where a query began a batch between the files of two inputs, or between these and what was sent, the round is no
     # comparison of times.
@@ -206,6 +261,20 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     {'median': 2.0, 'least': 1.0, 'most': 3.0}
     """
     return {"median": median(values), "least": min(values), "most": max(values)}
+
+
+def confident(values: Sequence[float]) -> dict[str, float]:
+    """The median, and the range in which that of all such values lies with a confidence of 95 %: by ranks, whatever they are like.
+
+    >>> confident([float(v) for v in range(11)])
+    {'median': 5.0, 'low': 1.0, 'high': 9.0, 'values': 11}
+    """
+    ranked, count = sorted(values), len(values)
+    rank, below = 0, 1.0
+    while below <= 0.025 * 2**count:
+        rank, below = rank + 1, below + comb(count, rank + 1)
+    at = max(0, rank - 1)
+    return {"median": median(ranked), "low": ranked[at], "high": ranked[-1 - at], "values": count}
 
 
 def ratios(off: Sequence[float], on: Sequence[float]) -> dict[str, float]:

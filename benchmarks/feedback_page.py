@@ -51,6 +51,7 @@ def sections(found: Found) -> list[Section]:
     return [
         gains(cases),
         catch_up(cases),
+        phases(cases),
         idle(cases),
         messages(cases),
         reach(cases),
@@ -136,6 +137,23 @@ def catch_up(cases: Found) -> Section:
     return "Catching up", text, (("what", "rows", "measured", "bar", "verdict"), lines)
 
 
+def phases(cases: Found) -> Section:
+    """Where the time of a batch goes that catches up."""
+    case = cases.get("catch-up", {})
+    found = case.get("phases", {})
+    lines = [
+        [phase, *(f"{one[phase]:.0f}" for one in found.values())]
+        for phase in next(iter(found.values()), {})
+    ]
+    if lines:
+        lines.append(["CPU of the driver", *(f"{ms:.0f}" for ms in case["cpu_ms"].values())])
+    text = (
+        "Milliseconds of that batch, medians. Near-empty is the paced query over two files of 200 rows: what it takes, the first batch of any query takes. *Spark's own*: offsets, logs and "
+        "the plan of the stream; *plan*: what a batch depends on, and with a pace the footers of all files; *launch*: making the job and Spark's planning of it, outside of its stages. CPU is that of the driver's thread that runs the batch."
+    )  # fmt: skip
+    return "Catching up: where the time goes", text, (("phase", *found), lines)
+
+
 def idle(cases: Found) -> Section:
     """Suite 1."""
     case = cases.get("suite1", {"plans": {}, "bars": {"ratio": 1.03}, "beside": ""})
@@ -159,33 +177,50 @@ def idle(cases: Found) -> Section:
 
 def messages(cases: Found) -> Section:
     """Suite 2."""
-    case = cases.get("suite2")
+    found = [c for name, c in cases.items() if name.startswith("suite2-")]
     lines = []
-    for name, treatments in (case or {"found": {}})["found"].items():
-        for kind, one in treatments.items():
-            bars = case["bars"] if case else {}
-            bar = bars["records_ms" if "records" in name else "message_ms"]
+    for case in found:
+        bars, name = case["bars"], case["name"].removeprefix("suite2-").replace("-", " ")
+        for kind, one in case["found"].items():
             lines.append(
-                [f"{name}: {kind}", spread(one["cpu_ms"], 1), f"{bar:g}", verdict(one["cpu_ms"]["median"], bar, least=False),
-                 f"{one['sending_ms']:.1f}", spread(one["ratio"]), f"{bars['ratio']:.2f}", verdict(one["ratio"]["median"], bars["ratio"], least=False)]
+                [f"{name}: {kind}", str(one["cpu_ms"]["values"]), confident(one["cpu_ms"], 1), f"{bars['cpu_ms']:g}", decided(one["cpu_ms"], bars["cpu_ms"]),
+                 f"{one['sending_ms']:.1f}", confident(one["ratio"]), f"{bars['ratio']:.2f}", decided(one["ratio"], bars["ratio"])]
             )  # fmt: skip
-    rows = case["batch_rows"] if case else 0
+    rows = found[0]["batch_rows"] if found else 0
     text = (
-        f"A message with each batch of {rows:,} rows through a chain of filters, and many records that match nothing. CPU is that of the driver's "
-        "Python process for a batch, above the same batch without feedback (published: at most +0.4 % of the time). One shape: a value for each of "
+        f"A message with each batch of {rows:,} rows through a chain of filters, and many records that match nothing, beside the same batch without feedback (published: at most +0.4 % of the time). In brackets is "
+        "the range in which the median lies with a confidence of 95 %; where the bar is inside, nothing is decided, as for times on a machine that others use. CPU is that of the driver's thread that runs the batches, so that others on the machine do not count; garbage is collected between batches. One shape: a value for each of "
         "two columns; ranges: a different range of one column and a test of another. Sending is the call of `q.feedback`, which reads the condition and writes the request; it is not part of the batch."
     )  # fmt: skip
     head = (
-        "treatment",
-        "CPU ms a batch",
-        "at most",
-        "verdict",
-        "ms to send",
-        "ratio of times",
-        "at most",
-        "verdict",
-    )
+        "treatment", "pairs", "CPU ms a batch", "at most", "verdict", "ms to send",
+        "ratio of times", "at most", "verdict",
+    )  # fmt: skip
     return "Suite 2: messages", text, (head, lines)
+
+
+def decided(value: Found, most: float) -> str:
+    """The verdict on a median that is to be at most so much; none, if its range of confidence has more and less.
+
+    >>> decided({"median": 1.0, "low": 0.9, "high": 1.1}, 1.05)
+    'not decided'
+    >>> decided({"median": 1.0, "low": 0.9, "high": 1.04}, 1.05)
+    'met'
+    >>> decided({"median": 2.1, "low": 1.1, "high": 4.0}, 1.05)
+    'missed by 100%'
+    """
+    if value["low"] <= most < value["high"]:
+        return "not decided"
+    return verdict(value["median"], most, least=False)
+
+
+def confident(value: Found, digits: int = 2) -> str:
+    """A median with its range of confidence.
+
+    >>> confident({"median": 3.0, "low": 2.5, "high": 4.0}, 1)
+    '3.0 (2.5 to 4.0)'
+    """
+    return f"{value['median']:.{digits}f} ({value['low']:.{digits}f} to {value['high']:.{digits}f})"
 
 
 def reach(cases: Found) -> Section:

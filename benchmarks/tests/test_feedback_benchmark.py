@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +26,21 @@ from benchmarks.feedback_data import (
     written,
 )
 from benchmarks.feedback_gains import same as same_view
-from benchmarks.feedback_live import Ran, Step, between, dropped, ratios, saved
+from benchmarks.feedback_live import (
+    Ran,
+    Step,
+    between,
+    collected_between,
+    confident,
+    driver_cpu,
+    dropped,
+    ratios,
+    saved,
+)
 from benchmarks.feedback_suites import same
 from benchmarks.record import RESULTS
 from benchmarks.windows import WrongAnswerError
+from slackwater.engine.driver.loop import Loop
 
 
 @pytest.mark.spec("FC-F73")
@@ -120,3 +134,37 @@ def test_the_scan_benchmark_takes_the_time_of_driver_and_tasks_apart() -> None:
     for case in (c for c in some if "5%" in c.name or "ranges" in c.name):
         found = feedback_scan.run(case, 1)
         assert found["driver"] > 0 and found["tasks"] > 0
+
+
+def test_the_cpu_of_the_driver_is_that_of_the_thread_that_runs_batches() -> None:
+    case = next(c for c in feedback_scan.cases(600, 100, 300, 20) if c.texts)
+    done = threading.Event()
+
+    def others() -> None:
+        while not done.is_set():
+            sum(range(1000))
+
+    busy = threading.Thread(target=others)
+    begin, begin_all = time.thread_time(), time.process_time()
+    with driver_cpu() as cpu, collected_between():
+        assert not gc.isenabled()
+        busy.start()
+        try:
+            feedback_scan.run(case, 3)
+        finally:
+            done.set()
+            busy.join()
+    own, every = time.thread_time() - begin, time.process_time() - begin_all
+    assert gc.isenabled()
+    assert [batch for _, batch in cpu] == [0, 1, 2, 3]
+    assert 0 < sum(cpu.values()) <= own < every
+    assert not Loop.run.__qualname__.startswith("driver_cpu")
+
+
+def test_a_verdict_needs_a_range_on_one_side_of_the_bar() -> None:
+    sure, unsure = ([1.0 + k * step for k in range(12)] for step in (0.001, 0.02))
+    assert feedback_page.decided(confident(sure), 1.05) == "met"
+    assert feedback_page.decided(confident(unsure), 1.05) == "not decided"
+    assert feedback_page.decided(confident([2 * v for v in sure]), 1.05).startswith("missed")
+    # Of few values, nothing but all of them are in the range.
+    assert (confident([3.0, 1.0])["low"], confident([3.0, 1.0])["high"]) == (1.0, 3.0)

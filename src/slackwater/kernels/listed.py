@@ -7,8 +7,10 @@ the text names the list by a number, and whoever runs it holds the list.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from weakref import WeakValueDictionary
@@ -41,12 +43,13 @@ class Listed:
     Lists of the same boxes are one object: else the last one made would be known, and no other when that goes.
     """
 
-    __slots__ = ("__weakref__", "boxes", "high", "low", "number")
+    __slots__ = ("__weakref__", "boxes", "high", "low", "number", "written")
 
     boxes: tuple[tuple[Range, ...], ...]
     number: int
     low: list[NDArray[np.int64]]
     high: list[NDArray[np.int64]]
+    written: bytes | None
 
     def __new__(cls, boxes: Sequence[tuple[Range, ...]]) -> Listed:
         given = tuple(boxes)
@@ -56,7 +59,7 @@ class Listed:
             if known is not None:
                 return known
             made = super().__new__(cls)
-            made.boxes, made.number = given, number
+            made.boxes, made.number, made.written = given, number, None
             # Both ends belong to these, so that they are 64-bit numbers.
             made.low = [_ends(given, i, 0) for i in range(len(given[0]))]
             made.high = [_ends(given, i, 1) for i in range(len(given[0]))]
@@ -64,7 +67,10 @@ class Listed:
         return made
 
     def __reduce__(self) -> Any:
-        return Listed, (self.boxes,)
+        # Tasks of each batch are sent the same lists: they are written once, and those that were read last stay.
+        if self.written is None:
+            self.written = pickle.dumps(self.boxes, pickle.HIGHEST_PROTOCOL)
+        return read, (self.written,)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Listed) and self.boxes == other.boxes
@@ -95,6 +101,12 @@ class Listed:
         for value, low, high in zip(values, self.low, self.high, strict=True):
             found &= (value >= low[at]) & (value <= high[at])
         return found
+
+
+@lru_cache(maxsize=16)
+def read(data: bytes) -> Listed:
+    """A list that was pickled."""
+    return Listed(pickle.loads(data))
 
 
 def apart(boxes: Sequence[tuple[Range, ...]]) -> tuple[int, list[tuple[Range, ...]]] | None:

@@ -13,7 +13,7 @@ import pytest
 from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.lowlevel.splits import plan_splits
-from slackwater.engine.lowlevel.unread import Unread, pieces, unread
+from slackwater.engine.lowlevel.unread import Unread, unread
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.plan.guards import Guards
 from slackwater.engine.plan.layout import build
@@ -84,14 +84,23 @@ def test_groups_inside_a_record_are_not_read_and_all_others_are(tmp_path: Path) 
     summary = report.summary.columns["ts"][""]
     assert (summary.rows, summary.lo, summary.hi) == (4, 5, 9)
     assert report.summary.rows == 4 and report.summary.late == {"ts": 0}
-    splits = [s for task in plan_splits({path: ()}, 2, {path: pieces(path, (), found.kept[path])}) for s in task]  # fmt: skip
-    assert sorted((s.first, s.end) for s in splits) == [(2, 4), (6, 7)]
+    dealt = plan_splits({path: ()}, 2, found.pieces({path: ()}))
+    assert sorted((s.first, s.end) for task in dealt for s in task) == [(2, 4), (6, 7)]
 
 
 def test_neighbours_that_are_read_are_one_split(tmp_path: Path) -> None:
     path = written(tmp_path, [{"k": [9]}, {"k": [1]}, {"k": [8]}, {"k": [8]}])
     found = skipped(path, "~{k < 5}")
-    assert [(s.first, s.end) for _, s in pieces(path, (), found.kept[path])] == [(0, 1), (2, 4)]
+    (dealt,) = plan_splits({path: ()}, 1, found.pieces({path: ()}))
+    assert sorted((s.first, s.end) for s in dealt) == [(0, 1), (2, 4)]
+
+
+def test_what_is_left_of_a_file_is_dealt_out_to_all_tasks(tmp_path: Path) -> None:
+    path = written(tmp_path, [{"k": [1] * 9}, *({"k": [9] * 9} for _ in range(8))])
+    left = skipped(path, "~{k < 5}").pieces({path: ()})
+    tasks = plan_splits({path: ()}, 2, left)
+    assert [sum(s.end - s.first for s in task) for task in tasks] == [36, 36]
+    assert sorted(r for task in tasks for s in task for r in range(s.first, s.end)) == list(range(9, 81))  # fmt: skip
 
 
 @pytest.mark.parametrize(

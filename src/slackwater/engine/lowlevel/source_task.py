@@ -22,7 +22,7 @@ from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
 from slackwater.engine.paths.reports import SourceReport
 from slackwater.engine.paths.wire import Message, pack_control, routes
-from slackwater.engine.plan.guards import Placed
+from slackwater.engine.plan.guards import Placed, left_over
 from slackwater.engine.plan.plan import Path
 from slackwater.model.names import PASS, ROWS
 from slackwater.model.node import LATE_FIELDS, Late, Source
@@ -65,6 +65,8 @@ class SourceTask:
         self.waiting: list[tuple[pa.Table, dict[int, pa.Table]]] = []
         self.summaries: list[SourceSummary] = []
         self.sample: str | None = None
+        self.left_out: str | None = None
+        """A condition on rows: of those that are on time, the scan has left out all for which it is true."""
 
     # ---- rows ----
     def rows(self, table: pa.Table, ready: dict[int, pa.Table] | None = None) -> None:
@@ -104,47 +106,69 @@ class SourceTask:
         for path in self.paths:
             admitted = data & self._admitted(path, judged)
             rows = table
-            placed = self.batch.guards.of(path)
+            placed = near = self.batch.guards.of(path)
             if placed:
-                admitted, placed = self._spared(table, admitted, placed, plausible)
+                admitted = self._spared(table, admitted, placed, judged, plausible)
+                tested = {g.match.duck for at, g in placed if not at and g.soft}
+                placed = tuple((at, g) for at, g in placed if at or not g.soft)
+                near = left_over(path, placed, tested)
             if ready is not None and path.id in ready:
                 rest = path.behind_first
                 done = len(path.steps) - len(rest.steps)
                 placed = tuple((at - done, g) for at, g in placed if at >= done and not g.soft)
+                near = placed
                 rows = ready[path.id]
                 admitted = admitted & rows[PASS].to_numpy(zero_copy_only=False)
                 rows = rows.drop_columns([PASS])
                 path = rest
             path, rows = self.strict.floored(path, rows)
-            self._send(path, rows, admitted, placed, plausible)
+            self._send(path, rows, admitted, placed, near, plausible)
         if self.late_names and n:
             self._send_late(table, data, judged)
 
     def _spared(
-        self, table: pa.Table, admitted: Mask, placed: Sequence[Placed], plausible: Mask
-    ) -> tuple[Mask, tuple[Placed, ...]]:
-        """The rows that guards on the source's own rows let pass, and the guards that are left."""
+        self,
+        table: pa.Table,
+        admitted: Mask,
+        placed: Sequence[Placed],
+        judged: Sequence[Verdicts],
+        plausible: Mask,
+    ) -> Mask:
+        """The rows that soft guards on the source's own rows let pass."""
         for at, guard in placed:
-            if at == 0 and guard.soft and table.num_rows:
+            if at or not guard.soft:
+                continue
+            asked = admitted & plausible
+            if guard.match.duck == self.left_out:
+                asked &= np.logical_or.reduce([v.late | v.null for v in judged])
+            if asked.any():
                 sql = f"SELECT {guard.match.duck} AS {PASS} FROM {ROWS}"
-                hit = self.delivery.queried(sql, table)[PASS].to_numpy(zero_copy_only=False)
-                gone = admitted & hit.astype(bool) & plausible
+                hit = self.delivery.queried(sql, _those(table, asked))[PASS]
+                gone = np.zeros(len(admitted), bool)
+                gone[asked] = hit.to_numpy(zero_copy_only=False).astype(bool)
                 self.delivery.drop(guard.place, int(gone.sum()))
                 admitted = admitted & ~gone
-        return admitted, tuple((at, g) for at, g in placed if at or not g.soft)
+        return admitted
 
     def _send(
-        self, path: Path, rows: pa.Table, admitted: Mask, placed: Sequence[Placed], plausible: Mask
+        self,
+        path: Path,
+        rows: pa.Table,
+        admitted: Mask,
+        placed: Sequence[Placed],
+        near: Sequence[Placed],
+        plausible: Mask,
     ) -> None:
+        """``near`` are the guards that are left for rows whose times are plausible."""
         if not placed:
             self.delivery.send(path, _those(rows, admitted))
             return
         hard = [(at, g) for at, g in placed if not g.soft]
         far = admitted & ~plausible
-        if far.any() and len(hard) < len(placed):
+        if far.any() and hard != list(near):
             self.delivery.send_guarded(path, _those(rows, far), hard)
             admitted = admitted & plausible
-        self.delivery.send_guarded(path, _those(rows, admitted), placed)
+        self.delivery.send_guarded(path, _those(rows, admitted), near)
 
     def _data_mask(self, table: pa.Table) -> Mask:
         """Rows that are data: a punctuation row is not, unless the policy says so."""

@@ -7,9 +7,9 @@ the column engine. What a file's columns and folders mean is said in ``file_colu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -48,7 +48,7 @@ def plan_splits(
 ) -> list[list[Split]]:
     """Cut files into about equal work for ``tasks`` tasks; big files are cut along row groups.
 
-    Of the files of ``parts`` only these are read, each with its bytes.
+    Of the files of ``parts`` only these row groups are read, each with its bytes.
     """
     parts = parts or {}
     folders = files if isinstance(files, Mapping) else dict.fromkeys(files, ())
@@ -58,12 +58,13 @@ def plan_splits(
     }
     share = max(1, sum(sizes.values()) // max(1, tasks))
     for path in files:
+        whole = sizes[path] <= min(WHOLE_FILE_BYTES, share) or sizes[path] < share // 4
         if path in parts:
-            pieces.extend(parts[path])
-        elif sizes[path] <= min(WHOLE_FILE_BYTES, share) or sizes[path] < share // 4:
+            pieces.extend(_ranges(parts[path], None if whole else share))
+        elif whole:
             pieces.append((sizes[path], Split(path, folders=folders[path])))
         else:
-            pieces.extend(_row_groups(path, folders[path], share))
+            pieces.extend(_ranges(_row_groups(path, folders[path]), share))
     loads = [0] * tasks
     plan: list[list[Split]] = [[] for _ in range(tasks)]
     for size, split in sorted(pieces, key=lambda p: (-p[0], p[1].path, p[1].first)):
@@ -73,21 +74,34 @@ def plan_splits(
     return plan
 
 
-def _row_groups(path: str, folders: Folders, share: int) -> Iterator[tuple[int, Split]]:
-    """Ranges of whole row groups, each of about half a task's share."""
+def _row_groups(path: str, folders: Folders) -> Iterator[tuple[int, Split]]:
+    """The row groups of a file, each with its bytes."""
     metadata = read_metadata(path)
     if any(n.lower() == ROW_NUMBER for n in metadata.schema.to_arrow_schema().names):
         # The column engine could not tell the file's column from its own, so the file stays whole.
         yield os.path.getsize(path), Split(path, folders=folders)
         return
-    first = row = size = 0
+    row = 0
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
-        row += group.num_rows
-        size += sum(group.column(c).total_compressed_size for c in range(group.num_columns))
-        if size * 2 >= share or i == metadata.num_row_groups - 1:
-            yield size, Split(path, first, row, folders)
-            first, size = row, 0
+        first, row = row, row + group.num_rows
+        size = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
+        yield size, Split(path, first, row, folders)
+
+
+def _ranges(groups: Iterable[tuple[int, Split]], share: int | None) -> Iterator[tuple[int, Split]]:
+    """Neighbours together: ranges of about half a task's share, or as long as they come."""
+    size, range_ = 0, None
+    for more, group in groups:
+        is_full = share is not None and size * 2 >= share
+        if range_ is not None and range_.end == group.first and not is_full:
+            size, range_ = size + more, replace(range_, end=group.end)
+            continue
+        if range_ is not None:
+            yield size, range_
+        size, range_ = more, group
+    if range_ is not None:
+        yield size, range_
 
 
 @contextmanager

@@ -149,6 +149,8 @@ def _scan(plan: Plan, readers: Sequence[SourceTask], splits: Sequence[Split]) ->
 def _scan_rows(readers: Sequence[SourceTask], splits: Sequence[Split]) -> None:
     memory = readers[0].batch.settings.memory
     given_up = GivenUp.of(readers, splits)
+    if given_up and len(readers) == 1:  # what is late for one stream may be on time for another
+        readers[0].left_out = given_up.match
     rows = 0
     with given_up.others() if given_up else scanned(read_fields(readers[0]), splits, memory) as sql:
         for chunk in scan_rows(sql, memory, CHUNK_ROWS):

@@ -53,8 +53,11 @@ class Unread:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def pieces(self, files: Mapping[str, Folders]) -> dict[str, list[tuple[int, Split]]]:
-        """The splits that are left of files of which a part is not read, each with its bytes."""
-        return {path: pieces(path, files[path], left) for path, left in self.kept.items()}
+        """The row groups that are left of files of which a part is not read, each with its bytes."""
+        return {
+            path: [(size, Split(path, first, end, files[path])) for first, end, size in left]
+            for path, left in self.kept.items()
+        }
 
 
 NOTHING = Unread()
@@ -244,17 +247,3 @@ def _folder(column: Field, sql: str) -> Test | None:
     except (TypeError, ValueError):
         return None
     return Test.among([code])
-
-
-def pieces(
-    path: str, folders: Folders, kept: Sequence[tuple[int, int, int]]
-) -> list[tuple[int, Split]]:
-    """The row groups of a file that are read, neighbours together, each with its bytes."""
-    made: list[tuple[int, Split]] = []
-    for first, end, size in kept:
-        if made and made[-1][1].end == first:
-            before, split = made.pop()
-            made.append((before + size, replace(split, end=end)))
-        else:
-            made.append((size, Split(path, first, end, folders)))
-    return made

@@ -44,6 +44,7 @@ from slackwater.semantics.patterns import Patterns
 
 def group_task(batch: Batch, level: int) -> Task:
     """The function that Spark runs in each task of ``level`` (through ``mapInArrow``)."""
+    batch = replace(batch, guards=batch.guards.behind_sources(batch.plan))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from to_batches(_run(batch, level, batches))

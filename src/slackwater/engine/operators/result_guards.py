@@ -31,7 +31,10 @@ class ResultGuards:
         if not placed:
             return ()
         if path.id not in self._made:
-            settled = ((at, self._settled(g)) for at, g in placed)
+            # Behind one that drops all matching rows, the same condition finds none.
+            hard = {(at, g.match.duck) for at, g in placed if not g.soft}
+            needed = [(at, g) for at, g in placed if not g.soft or (at, g.match.duck) not in hard]
+            settled = ((at, self._settled(g)) for at, g in needed)
             self._made[path.id] = tuple((at, g) for at, g in settled if g is not None)
         return self._made[path.id]
 

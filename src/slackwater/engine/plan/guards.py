@@ -8,7 +8,7 @@ is put up, and where Spark evaluates the steps of a path, tasks pass over those 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -16,7 +16,7 @@ from typing import Any
 
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.stations import Station, members, shown_at, stations
-from slackwater.engine.plan.steps import GuardStep, Step
+from slackwater.engine.plan.steps import NEVER, FilterStep, GuardStep, Step
 from slackwater.kernels.listed import Listed
 from slackwater.kernels.translate import records as sql
 from slackwater.model.join import is_existence
@@ -45,9 +45,11 @@ class Guards:
     scans: Mapping[int, Patterns] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Tasks of each batch are sent the same records, up to thousands: they are written and read once.
+        # Tasks of each batch are sent the same records, up to thousands: they are written and read once. Of the texts, which are
+        # as long, tasks need that for the column engine; Spark gets its own before there are tasks.
         scans = {i: _packed(Same(records)) for i, records in self.scans.items()}
-        return _unpickled, (self.paths, self.records, scans)
+        paths = {i: tuple((at, _bare(g)) for at, g in p) for i, p in self.paths.items()}
+        return _unpickled, (paths, self.records, scans)
 
     def of(self, path: Path) -> tuple[Placed, ...]:
         """Those of a path."""
@@ -74,6 +76,14 @@ class Guards:
         scans = {i: (*self.scans.get(i, ()), *other.scans.get(i, ())) for i in inputs}
         return Guards(paths, counts, scans)
 
+    def behind_sources(self, plan: Plan) -> Guards:
+        """Those on what operators give out: their tasks need no others, and may be sent thousands of records."""
+        if not self.paths:
+            return self
+        first = {p.id for p in plan.paths if isinstance(plan.node(p.producer), Source | Late)}
+        paths = {i: placed for i, placed in self.paths.items() if i not in first}
+        return Guards(paths, self.records)
+
     def as_moving(self) -> Guards:
         """The same, of limits that move with each batch."""
         moved = {
@@ -96,7 +106,30 @@ def _unpacked(data: bytes) -> Patterns:
 def _unpickled(
     paths: Mapping[int, tuple[Placed, ...]], counts: Mapping[str, int], scans: Mapping[int, bytes]
 ) -> Guards:
-    return Guards(paths, counts, {i: _unpacked(data) for i, data in scans.items()})
+    whole = {
+        i: tuple((at, replace(g, condition=sql.negated(g.match))) for at, g in p)
+        for i, p in paths.items()
+    }
+    return Guards(whole, counts, {i: _unpacked(data) for i, data in scans.items()})
+
+
+def _bare(guard: GuardStep) -> GuardStep:
+    """A guard as it is sent: its condition is made of what it matches, where it arrives."""
+    return replace(guard, condition=NEVER, match=replace(guard.match, sql=""))
+
+
+def left_over(
+    path: Path, placed: Sequence[Placed], tested: Collection[str | None]
+) -> tuple[Placed, ...]:
+    """The guards of a path for rows that were held against some conditions where it begins, and match none.
+
+    Filters change no column, so that behind them alone the same text means the same.
+    """
+    return tuple(
+        (at, g)
+        for at, g in placed
+        if g.match.duck not in tested or not all(isinstance(s, FilterStep) for s in path.steps[:at])
+    )
 
 
 def with_guards(path: Path, placed: Sequence[Placed]) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Literal
 
 from slackwater.model.same import Same
@@ -152,23 +151,19 @@ def declared(
 ) -> tuple[Standing, ...]:
     """What stands when a start declares ``wanted``, by output: this and no other, besides what was sent."""
     before = [s for s in reversed(standing) if s.declared]
+    # From batch to batch they are mostly the very same, which is found without a look at their records.
+    same = {(s.output, Same(s.feedback)): s for s in reversed(before)}
     counts: dict[str, int] = {}
     own = []
     for output, feedback in wanted:
         counts[output] = counts.get(output, 0) + 1
-        fresh = Standing(0, output, f"declared-{counts[output]}", feedback, batch)
-        same = (
-            s for s in before if s.output == output and _equal(Same(s.feedback), Same(feedback))
-        )
-        known = next(same, None)
-        own.append(fresh if known is None else replace(known, name=fresh.name))
+        name = f"declared-{counts[output]}"
+        known = same.get((output, Same(feedback)))
+        if known is None:
+            equal = (s for s in before if s.output == output and s.feedback == feedback)
+            known = next(equal, Standing(0, output, name, feedback, batch))
+        own.append(known if known.name == name else replace(known, name=name))
     return (*own, *(s for s in standing if not s.declared))
-
-
-@lru_cache(maxsize=1024)
-def _equal(one: Same[Feedback], other: Same[Feedback]) -> bool:
-    # Asked in each batch of the same two, of up to thousands of records.
-    return one.it == other.it
 
 
 def without(
