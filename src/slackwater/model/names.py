@@ -70,6 +70,8 @@ DELAYED = ours("_delayed")
 """Whether a pair of a bounded join came from a pass."""
 PASS = ours("_pass")
 """Whether all filters let a row pass."""
+BARE = ours("_bare")
+"""Whether of a row nothing is there but what progress needs, since nobody needs it."""
 FLOOR = ours("_floor")
 """The first window that a row may enter, where lateness is judged row by row."""
 PLACE = ours("_place")
