@@ -74,6 +74,8 @@ VERSION, ARRIVED = ours("_version"), ours("_arrived")
 """Of such a row: the version of the relation in the batch in which it came, and the reading of the clock then."""
 PASS = ours("_pass")
 """Whether all filters let a row pass."""
+BARE = ours("_bare")
+"""Whether of a row nothing is there but what progress needs, since nobody needs it."""
 FLOOR = ours("_floor")
 """The first window that a row may enter, where lateness is judged row by row."""
 PLACE = ours("_place")

@@ -130,7 +130,7 @@ def _row_part(frame: DataFrame, batch: Batch, inputs: Sequence[Input]) -> DataFr
                 one_task |= reading.in_one_task
             case _:
                 raise unknown(reading)
-    read = row_frame(frame, batch.plan, inputs)
+    read = row_frame(frame, batch, inputs)
     assert read is not None
     rows, described = read
     if one_task:

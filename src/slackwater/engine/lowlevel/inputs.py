@@ -15,8 +15,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slackwater.engine.analysis.analyse import fields_of, struct_of
+from slackwater.engine.lowlevel.bare import Bare, emptied
 from slackwater.engine.lowlevel.tasks import RowInput
 from slackwater.engine.parquet.folders import Folders, data_files
+from slackwater.engine.paths.batch import Batch
 from slackwater.engine.plan.columns import carried
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.reading import (
@@ -29,7 +31,7 @@ from slackwater.engine.plan.reading import (
 )
 from slackwater.engine.plan.steps import FilterStep, LookupStep, PaceStep, ProjectStep, unknown_step
 from slackwater.engine.store.exact_paths import check_folder, spark_path
-from slackwater.model.names import PASS, SOURCE, ours
+from slackwater.model.names import BARE, PASS, SOURCE, ours
 from slackwater.model.schema import Field
 from slackwater.model.spark_sql import quoted
 
@@ -186,18 +188,30 @@ def united(spark: SparkSession, plan: Plan, inputs: Sequence[Input]) -> DataFram
 
 
 def row_frame(
-    batch: DataFrame, plan: Plan, inputs: Sequence[Input]
+    frame: DataFrame, batch: Batch, inputs: Sequence[Input]
 ) -> tuple[DataFrame, list[RowInput]] | None:
     """The batch's raw rows for the Python low level, with what Spark must evaluate beforehand."""
     from pyspark.sql import functions as F
 
+    plan = batch.plan
     held = places(plan, inputs)
     described = []
-    frame = batch.where(F.col(SOURCE).isin(list(held)))
     # In the order of the DataFrame, each once: inputs share places.
-    wanted = [c for c in batch.columns if c == SOURCE or any(c in used for used in held.values())]
+    wanted = [c for c in frame.columns if c == SOURCE or any(c in used for used in held.values())]
+    frame = frame.where(F.col(SOURCE).isin(list(held)))
+    fields = {i: row_fields(plan, inputs, i) for i in held}
+    bare = [one for i in held if (one := Bare.of(batch, i, fields[i])) is not None]
+    if bare:
+        by_name = {
+            i: {f.name: c for f, c in zip(fields[i], columns, strict=True)}
+            for i, columns in held.items()
+        }
+        for one in bare:
+            frame = one.marked(frame, by_name[one.index])
+        frame = emptied(frame, bare, by_name)
+        wanted.append(BARE)
     for index, columns in held.items():
-        names = [f.name for f in row_fields(plan, inputs, index)]
+        names = [f.name for f in fields[index]]
         done = []
         for path in _evaluated(plan, index):
             column = ours(f"_p{path.id}")
@@ -244,7 +258,7 @@ def _evaluate(
     whole = F.struct(*[F.col(quoted(c)) for c in carried]).alias(_WHOLE)
     current = frame.select(
         whole,
-        (F.col(SOURCE) == index).alias(PASS),
+        F.expr(f"{SOURCE} = {index}{' AND NOT ' + BARE if BARE in carried else ''}").alias(PASS),
         *[F.col(quoted(c)).alias(n) for c, n in zip(columns, names, strict=True)],
     )
     shown = list(names)

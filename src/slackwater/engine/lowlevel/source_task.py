@@ -24,7 +24,7 @@ from slackwater.engine.paths.reports import SourceReport
 from slackwater.engine.paths.wire import Message, pack_control, routes
 from slackwater.engine.plan.guards import Placed, left_over
 from slackwater.engine.plan.plan import Path
-from slackwater.model.names import PASS, ROWS
+from slackwater.model.names import BARE, PASS, ROWS
 from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import TimeWindow
@@ -93,6 +93,10 @@ class SourceTask:
 
     def _rows(self, table: pa.Table, ready: dict[int, pa.Table] | None) -> None:
         n = table.num_rows
+        bare = None
+        if BARE in table.column_names:
+            bare = table[BARE].to_numpy(zero_copy_only=False).astype(bool)
+            table = table.drop_columns([BARE])
         data = self._data_mask(table)
         judged = [
             self._judge(table, t, s) for t, s in zip(self.source.times, self.settings, strict=True)
@@ -107,6 +111,8 @@ class SourceTask:
             admitted = data & self._admitted(path, judged)
             rows = table
             placed = near = self.batch.guards.of(path)
+            if bare is not None:
+                admitted = self._without(bare, admitted, placed)
             if placed:
                 admitted = self._spared(table, admitted, placed, judged, plausible)
                 tested = {g.match.duck for at, g in placed if not at and g.soft}
@@ -125,6 +131,13 @@ class SourceTask:
             self._send(path, rows, admitted, placed, near, plausible)
         if self.late_names and n:
             self._send_late(table, data, judged)
+
+    def _without(self, bare: Mask, admitted: Mask, placed: Sequence[Placed]) -> Mask:
+        """The rows that are not bare; the others are counted where a guard on the source's own rows drops them."""
+        guard = next((g for at, g in placed if not at and g.soft), None)
+        if guard is not None:
+            self.delivery.drop(guard.place, int((admitted & bare).sum()))
+        return admitted & ~bare
 
     def _spared(
         self,

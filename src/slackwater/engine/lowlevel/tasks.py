@@ -27,7 +27,7 @@ from slackwater.engine.plan.reading import (
     Scan,
     unknown,
 )
-from slackwater.model.names import SOURCE
+from slackwater.model.names import BARE, SOURCE
 from slackwater.model.node import Source
 from slackwater.model.schema import Field
 
@@ -66,7 +66,8 @@ def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
 
 
 def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
-    rows = chunk.select([*item.columns, *(column for _, column in item.paths)])
+    flag = [c for c in (BARE,) if c in chunk.column_names]
+    rows = chunk.select([*item.columns, *flag, *(column for _, column in item.paths)])
     if SOURCE in chunk.column_names:
         ends = pc.min_max(chunk[SOURCE]).as_py()
         if not ends["min"] == ends["max"] == item.index:  # a partition is of one input, as a rule
@@ -74,6 +75,8 @@ def _take(item: RowInput, tasks: Sequence[SourceTask], chunk: pa.Table) -> None:
     if rows.num_rows == 0:
         return
     table = rows.select(list(item.columns)).rename_columns(list(item.names))
+    if BARE in rows.column_names:
+        table = table.append_column(BARE, rows[BARE])
     ready = {}
     for path, column in item.paths:
         struct = rows[column].combine_chunks()

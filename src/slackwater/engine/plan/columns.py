@@ -17,8 +17,10 @@ from slackwater.engine.plan.steps import (
     Step,
     unknown_step,
 )
-from slackwater.model.node import Late, Source
+from slackwater.model.join_times import leaves
+from slackwater.model.node import Aggregate, Late, Source
 from slackwater.model.schema import Field
+from slackwater.semantics.progress import SourceState
 from slackwater.semantics.settings import resolve_source
 
 
@@ -59,6 +61,23 @@ def _read(plan: Plan, source: Source) -> list[Columns]:
                 read.append(ALL)  # rows travel whole to where Spark evaluates the steps
             elif path.producer == source.name or path.producer in late:
                 read.append(_at_start(path.steps, _at_end(one, path)))
+    return read
+
+
+def read_by_progress(plan: Plan, source: Source, state: SourceState | None) -> list[Columns]:
+    """What progress reads of a source's rows, whoever needs these otherwise; ``state`` is the source's when the batch began."""
+    settings = resolve_source(source)
+    own = [leaf.name for time in source.times for leaf in leaves(time)]
+    own += [s.punctuation for s in settings if s.punctuation]
+    own += [*source.order, *([] if source.partition is None else [source.partition])]
+    own += [c for p in (() if state is None else state.patterns) for c in p.columns]
+    read = [Columns(own)]
+    if any(s.target is not None for s in settings):
+        for path in plan.unshared.paths_from(source.name):
+            operator = plan.unshared.operator(path.consumer)
+            is_aggregate = operator is not None and isinstance(operator.node, Aggregate)
+            end = _at_end(plan.unshared, path) if is_aggregate else Columns()
+            read.append(_at_start(path.steps, end))
     return read
 
 

@@ -278,7 +278,7 @@ def _tested(node: Node, column: str, duck: bool) -> tuple[str, str]:
     """What is tested, as its codes are compared, and its type."""
     made = _made_time(node, column)
     if made is not None:
-        return _time(made, duck), "bigint"
+        return ticks(made, duck), "bigint"
     type = _typed(node, column) or ""
     return _value(node, column, type, duck), type
 
@@ -369,15 +369,15 @@ def _made_time(node: Node, column: str) -> TimeColumn | None:
 def _ticks(node: Node, column: str, duck: bool) -> str:
     time = next((t for t in node.times if t.name == column), None)
     if time is not None:
-        return _time(time, duck)
+        return ticks(time, duck)
     return _value(node, column, _typed(node, column) or "", duck)
 
 
-def _time(time: TimeColumn, duck: bool) -> str:
-    """The ticks of a time."""
+def ticks(time: TimeColumn, duck: bool) -> str:
+    """The ticks of a time, of any kind."""
     q = quote if duck else quoted
     if time.parts:
-        whole = [_time(p, duck) for p in time.parts]
+        whole = [ticks(p, duck) for p in time.parts]
         filled = [f"coalesce({', '.join([one, *whole])})" for one in whole]
         return f"{time.kind}({', '.join(filled)})"
     if time.kind == "window":

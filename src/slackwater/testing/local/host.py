@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slackwater.engine.driver.job import check_reports
+from slackwater.engine.lowlevel.bare import Bare
 from slackwater.engine.lowlevel.inputs import Input, places, row_fields
 from slackwater.engine.lowlevel.splits import Split
 from slackwater.engine.lowlevel.tasks import RowInput, row_task, split_task
@@ -28,8 +30,9 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.kept import forget
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import ExecutionError
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_schema
-from slackwater.model.names import SOURCE
+from slackwater.model.names import BARE, ROWS, SOURCE
 
 Files = Mapping[int, Sequence[str]]
 """The files of a batch, by the number of the input; one without files had nothing new."""
@@ -132,17 +135,32 @@ def _row_messages(batch: Batch, inputs: Sequence[Input], files: Files) -> list[M
         for column, field in zip(columns, schemas[i], strict=True)
     }
     parts = []
+    bare = {i: Bare.of(batch, i, row_fields(batch.plan, inputs, i), duck=True) for i in held}
     for index, columns in held.items():
         for name in files.get(index, ()):
             table = small_parquet(name).select(schemas[index].names).cast(schemas[index])
-            there = dict(zip(columns, table.columns, strict=True))
             made = {SOURCE: pa.array([index] * table.num_rows, pa.int32())}
+            if any(bare.values()):
+                table, made[BARE] = _emptied(bare[index], table)
+            there = dict(zip(columns, table.columns, strict=True))
             for column, type in types.items():
                 made[column] = there.get(column, pa.nulls(table.num_rows, type))
             parts.append(pa.table(made).to_batches())
     if any(batch.plan.readings[i].in_one_task for i in held):
         parts = [[b for part in parts for b in part]]
     return [m for part in parts for m in _messages(row_task(batch, described)(iter(part)))]
+
+
+def _emptied(bare: Bare | None, table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The rows as the JVM would hand them over, and which of them are bare."""
+    marked = sql_to_arrow(
+        connect(), f"SELECT {'FALSE' if bare is None else bare.condition} AS {BARE} FROM {ROWS}", {ROWS: table}
+    )[BARE]  # fmt: skip
+    for at, field in enumerate(table.schema):
+        if bare is not None and field.name in bare.taken:
+            column = pc.if_else(marked, pa.scalar(None, field.type), table[field.name])
+            table = table.set_column(at, field, column)
+    return table, marked
 
 
 def small_parquet(path: str | Path) -> pa.Table:
