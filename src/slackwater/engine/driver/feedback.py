@@ -6,7 +6,7 @@ the plan and from the manifest that the batch starts from. So a batch that is tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -56,6 +56,7 @@ from slackwater.semantics.feedback_rules import (
     not_covered,
     shades_after,
 )
+from slackwater.semantics.pattern_rules import NO_WANTS, Want, Wants
 from slackwater.semantics.patterns import Patterns
 
 Declared = tuple[tuple[str, Feedback], ...]
@@ -149,16 +150,21 @@ def _not_over(
     plan: Plan, stands: Iterable[Standing], base: Manifest, bounds: Bounds
 ) -> tuple[Standing, ...]:
     """What stands without records that no later row of their output can match."""
-    patterns = patterns_of(plan, base.sources, bounds)
     nodes = {o.name: o.node for o in plan.outputs}
+
+    def timed_of(standing: Standing) -> Patterns:
+        return _timed(Same(nodes[standing.output]), Same(standing.feedback))
+
+    stands = tuple(stands)
+    told = ((nodes[s.output], timed_of(s)) for s in stands)
+    patterns = patterns_of(plan, base.sources, bounds, _wants(plan, base, told))
 
     def left(standing: Standing) -> Patterns:
         records = standing.feedback.records
         if standing.declared:
             return records  # it stands as long as it is declared
-        node = nodes[standing.output]
-        name = plan.name_of(node)
-        timed = _timed(Same(node), Same(standing.feedback))
+        name = plan.name_of(nodes[standing.output])
+        timed = timed_of(standing)
         later = not_covered(timed, bounds[name], patterns[name])
         if later is timed:
             return records
@@ -166,6 +172,19 @@ def _not_over(
         return tuple(r for r, t in zip(records, timed, strict=True) if t in wanted)
 
     return without(stands, left)
+
+
+def _wants(plan: Plan, base: Manifest | None, records: Iterable[tuple[Node, Patterns]]) -> Wants:
+    """The patterns that would cover records: those on no other columns. Nobody else may have a use for patterns of an output."""
+    if base is None or not any(s.patterns for s in base.sources.values()):
+        return NO_WANTS
+    index = {id(n): i for i, n in enumerate(plan.nodes)}
+    wanted: dict[int, dict[Want, None]] = {}
+    for node, each in records:
+        wanted.setdefault(index[id(node)], {}).update(
+            dict.fromkeys(Want(frozenset(r.columns)) for r in each)
+        )
+    return {i: tuple(each) for i, each in wanted.items()}
 
 
 @lru_cache(maxsize=256)
@@ -196,7 +215,7 @@ def arranged(
         return idle
     ignored = _ignored(plan, now.standing) if reach != "off" else {}
     layout = _layout(plan, ignored if acts else {}, own)
-    over = wanted_later(plan, base, bounds)
+    over = wanted_later(plan, base, bounds, layout)
     proofs = proofs_in(Same(plan), Same(layout))
     sealed = still_sealed(plan, proofs, before.sealed, bounds, over) if before.sealed else {}
     if sealed:
@@ -229,16 +248,25 @@ def arranged(
 
 
 def wanted_later(
-    plan: Plan, base: Manifest | None, bounds: Bounds
+    plan: Plan, base: Manifest | None, bounds: Bounds, layout: Layout | None = None
 ) -> Callable[[Node, Patterns], Patterns]:
-    """What leaves out the records on an operator that no later row of it can match."""
-    patterns = patterns_of(plan, base.sources if base is not None else {}, bounds)
+    """What leaves out the records on an operator that no later row of it can match; the records are those of ``layout``."""
+    places = zip(plan.nodes, layout.places, strict=True) if layout is not None else ()
+    told = (pair for node, place in places for pair in _told(node, place))
+    sources = base.sources if base is not None else {}
+    patterns = patterns_of(plan, sources, bounds, _wants(plan, base, told))
 
     def over(node: Node, records: Patterns) -> Patterns:
         name = plan.name_of(node)
         return not_covered(records, bounds.get(name, {}), patterns[name])
 
     return over
+
+
+def _told(node: Node, place: Place) -> Iterator[tuple[Node, Patterns]]:
+    """Records that are asserted of an operator, and those that it does not want of its inputs."""
+    yield node, (*place.asserted, *place.guard)
+    yield from zip(node.children, place.ports, strict=False)
 
 
 def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
