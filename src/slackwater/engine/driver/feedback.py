@@ -73,6 +73,7 @@ class Arranged:
     """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts.
 
     ``by_filters`` is what the query says itself, by the name of the filter. ``proofs`` are what partials are looked through for.
+    ``beyond`` counts by operator the records that it does not take on, since it has enough.
     """
 
     guards: Guards = NO_GUARDS
@@ -82,6 +83,7 @@ class Arranged:
     unread: Unread = NOTHING
     by_filters: tuple[tuple[str, Feedback], ...] = ()
     proofs: Proofs = field(default_factory=dict)
+    beyond: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---- what stands ----
@@ -214,12 +216,13 @@ def arranged(
     if ended and not own:
         return idle
     ignored = _ignored(plan, now.standing) if reach != "off" else {}
-    layout = _layout(plan, ignored if acts else {}, own)
+    layout = _layout(plan, ignored if acts else {}, own, before)
     over = wanted_later(plan, base, bounds, layout)
     proofs = proofs_in(Same(plan), Same(layout))
     sealed = still_sealed(plan, proofs, before.sealed, bounds, over) if before.sealed else {}
     if sealed:
-        layout = _layout(plan, ignored if acts else {}, own, asserted_by(plan, sealed))
+        known = asserted_by(plan, sealed)
+        layout = _layout(plan, ignored if acts else {}, own, before, known)
     nodes, names = plan.nodes, plan.names
     states = base.sources if base is not None else {}
     at = reached(plan, states, bounds)
@@ -244,7 +247,10 @@ def arranged(
     )
     changed = changed or state.shades != before.shades
     by_name = _by_name(plan) if own else ()
-    return Arranged(made, state, now.refused, changed, by_filters=by_name, proofs=proofs)
+    beyond = {n: p.beyond for n, p, _ in places if p.beyond}
+    return Arranged(
+        made, state, now.refused, changed, by_filters=by_name, proofs=proofs, beyond=beyond
+    )
 
 
 def wanted_later(
@@ -295,17 +301,26 @@ def _by_name(plan: Plan) -> tuple[tuple[str, Feedback], ...]:
     return tuple((plan.names[i], f) for i, f in _by_filters(Same(plan)).items())
 
 
+_ByPlace = tuple[tuple[int, Same[Patterns]], ...]
+
+
 def _layout(
     plan: Plan,
     ignored: Mapping[str, Patterns],
     own: bool,
-    sealed: tuple[tuple[int, Same[Patterns]], ...] = (),
+    before: FeedbackState,
+    sealed: _ByPlace = (),
 ) -> Layout:
     if recall_joins(plan):
         # What a join is measured by decides how long streams are waited for: it must see all rows.
         ignored = {}
     by_output = tuple((o, Same(records)) for o, records in ignored.items())
-    return _laid_out(Same(plan), by_output, own, sealed)
+    layout = _laid_out(Same(plan), by_output, own, sealed)
+    if any(p.beyond for p in layout.places):
+        old = ((i, before.asserted.get(n)) for i, n in enumerate(plan.names))
+        kept = tuple((i, Same(records)) for i, records in old if records)
+        layout = _laid_out(Same(plan), by_output, own, sealed, kept)
+    return layout
 
 
 @lru_cache(maxsize=8)
@@ -313,14 +328,15 @@ def _laid_out(
     plan: Same[Plan],
     ignored: tuple[tuple[str, Same[Patterns]], ...],
     own: bool,
-    sealed: tuple[tuple[int, Same[Patterns]], ...],
+    sealed: _ByPlace,
+    before: _ByPlace = (),
 ) -> Layout:
     """The layout of what stands, which from batch to batch is mostly the same, and the very same object."""
     known = {name: records.it for name, records in ignored}
     outputs = [(o.node, known.get(o.name, ())) for o in plan.it.outputs]
     filters = {i: f.records for i, f in _by_filters(plan).items()} if own else {}
-    known_results = {place: records.it for place, records in sealed}
-    return laid_out(plan.it.nodes, outputs, can_test, filters, sealed=known_results)
+    results, old = ({place: r.it for place, r in each} for each in (sealed, before))
+    return laid_out(plan.it.nodes, outputs, can_test, filters, sealed=results, before=old)
 
 
 def signed(
