@@ -18,6 +18,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.feedback_log import state_of
 from slackwater.errors import AnalysisError, CheckpointError, ExecutionError, SlackwaterError
 from slackwater.surface.cli.app import app
+from slackwater.surface.feedback import shown
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import in_range
 from slackwater.testing.local.run import scratch_folder
@@ -83,6 +84,37 @@ def test_text_conditions_mean_what_the_records_say(run: Viewed) -> None:
     with pytest.raises(AnalysisError, match="which has no single value"):
         query.feedback("~[*, *, = 2, *, *]", lease="forever")
     assert same[2].records == same[0].records
+
+
+def test_what_stands_tells_how_many_rows_were_dropped_for_its_output() -> None:
+    with scratch_folder() as folder:
+        plan = plan_of(late=True)
+        made = Viewed(folder, plan, splits=False)
+        made.give(rows(batches=8))
+        made.run.start()
+        query = sw.attach(place(made))
+        for output in ("map", "late"):
+            query.feedback("~{segment < 4}", output=output, lease="forever")
+        assert [f["rowsDropped"] for f in query.feedbacks()] == [{}, {}], (
+            "sent, and not taken in yet"
+        )
+        made.all()
+        of_map, of_late = (f["rowsDropped"] for f in query.feedbacks())
+        (operator,) = plan.operators
+        given = [r for t in rows(batches=8) for r in t.to_pylist() if r["segment"] < 4]
+        late = state_of(made.manifests[-1]).dropped["out:late"]
+        assert late and of_late["out:late"] == late and "out:late" not in of_map
+        assert of_map["cars"] == of_late["cars"] <= len(given)
+        assert operator.id not in of_late and set(of_map) <= {"cars", operator.id, "out:map"}
+        (line,) = [t for t in shown(query.feedbacks()).splitlines() if "on the way to late" in t]
+        assert f"cars {of_late['cars']:,}, out:late {late:,}" in line
+        # An older version wrote no places.
+        stored = made.run.checkpoint.open_query({})
+        for output in stored["results"]["outputs"].values():
+            del output["places"]
+        made.run.checkpoint.update_query(stored)
+        assert [f["rowsDropped"] for f in query.feedbacks()] == [{}, {}]
+        made.run.stop()
 
 
 BAD: list[Any] = [

@@ -318,7 +318,11 @@ class Attached:
         )
 
     def feedbacks(self) -> list[dict[str, Any]]:
-        """What stands, oldest first, and what was sent and not taken in yet (``state`` is ``"sent"``)."""
+        """What stands, oldest first, and what was sent and not taken in yet (``state`` is ``"sent"``).
+
+        ``rowsDropped`` are rows since the query began, by each place (stream, operator, output) that the output's results go
+        through. Where several outputs share a place, its rows are shown with each.
+        """
         results = self._results()
         state = state_of(manifests.last(self._checkpoint))
         standing = [
@@ -330,6 +334,7 @@ class Attached:
                 "state": "declared" if s.declared else "standing",
                 "sinceBatch": s.batch,
                 "until": iso(s.until) if s.until is not None and results.clock else s.until,
+                "rowsDropped": _dropped(results, s.output, state.dropped),
             }
             for s in state.standing
         ]
@@ -342,6 +347,7 @@ class Attached:
                 "state": "sent",
                 "sinceBatch": None,
                 "until": None,
+                "rowsDropped": _dropped(results, r.output, state.dropped),
             }
             for number, r in requests(self._checkpoint, state.read).asked
             if r.feedback is not None
@@ -398,6 +404,11 @@ def attach(checkpointLocation: str) -> Attached:
     return Attached(Checkpoint(local_path(checkpointLocation, "checkpointLocation")))
 
 
+def _dropped(results: Results, output: str, dropped: Mapping[str, int]) -> dict[str, int]:
+    result = results.outputs.get(output)
+    return {p: dropped[p] for p in (result.places if result else ()) if dropped.get(p)}
+
+
 def shown(items: Iterable[Mapping[str, Any]]) -> str:
     """What stands, one line each, for people."""
     lines = [
@@ -405,4 +416,8 @@ def shown(items: Iterable[Mapping[str, Any]]) -> str:
         + (f"  until {i['until']}" if i["until"] is not None else "")
         for i in items
     ]
+    dropped = {i["output"]: i["rowsDropped"] for i in items if i["rowsDropped"]}
+    for output, places in dropped.items():
+        rows = ", ".join(f"{place} {count:,}" for place, count in places.items())
+        lines.append(f"      rows dropped on the way to {output}, since the query began: {rows}")
     return "\n".join(lines) or "no feedback stands"

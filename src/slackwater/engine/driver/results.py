@@ -10,6 +10,7 @@ from slackwater.engine.plan.plan import Plan
 from slackwater.model.node import Node
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
+from slackwater.semantics.bounds import topological
 from slackwater.semantics.feedback.columns import Columns, struct_fields
 from slackwater.semantics.feedback_rules import ends_by_itself, in_result_time
 from slackwater.semantics.patterns import Pattern, Test
@@ -20,10 +21,14 @@ RESULTS = "results"
 
 @dataclass(frozen=True)
 class Result:
-    """One output: its ``columns``, and which of them (as records name them) a bound will pass."""
+    """One output: its ``columns``, which of them (as records name them) a bound will pass, and where rows may be dropped for it.
+
+    ``places`` are names as in counts of what was dropped; none, if an older version started the query.
+    """
 
     columns: Columns
     passing: frozenset[str]
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ def results_of(plan: Plan, clock: bool) -> dict[str, Any]:
                 "columns": [[f.name, f.type] for f in o.node.schema],
                 "windows": [t.name for t in o.node.times if t.kind == "window"],
                 "passing": sorted(_passing(o.node)),
+                "places": [*_below(plan, o.node), f"out:{o.name}"],
             }
             for o in plan.outputs
         },
@@ -56,6 +62,12 @@ def results_of(plan: Plan, clock: bool) -> dict[str, Any]:
         "clock": clock,
         "integer": any(t.is_integer for s in plan.sources for t in s.times),
     }
+
+
+def _below(plan: Plan, node: Node) -> list[str]:
+    """The names of an output's operators and streams."""
+    reached = {id(n) for n in topological([node])}
+    return [name for n, name in zip(plan.nodes, plan.names, strict=True) if id(n) in reached]
 
 
 def _passing(node: Node) -> set[str]:
@@ -75,7 +87,8 @@ def read_results(json: Mapping[str, Any]) -> Results:
     def result(one: Mapping[str, Any]) -> Result:
         fields = tuple(Field(name, type) for name, type in one["columns"])
         times = tuple(TimeColumn(name, "window") for name in one["windows"])
-        return Result(Columns(fields, times, json["zone"]), frozenset(one["passing"]))
+        columns = Columns(fields, times, json["zone"])
+        return Result(columns, frozenset(one["passing"]), tuple(one.get("places", ())))
 
     return Results(
         {name: result(one) for name, one in json["outputs"].items()},
