@@ -120,7 +120,9 @@ def test_what_stands_tells_how_many_rows_were_dropped_for_its_output() -> None:
 BAD: list[Any] = [
     (sw.ignore("speed > 3"), {}, "COLUMN_NOT_FOUND", "segment, wid"),
     (sw.ignore("segment < 3"), {"output": "plan"}, "NO_OUTPUT", "its outputs are: map"),
-    (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
+    (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "a value of type bigint"),
+    (sw.ignore("n IN (1, 'a')"), {"lease": "forever"}, "BAD_FEEDBACK", "a value of type bigint"),
+    (sw.ignore("segment < timestamp'2026-01-01'"), {"lease": "forever"}, "BAD_FEEDBACK", "a value of type bigint"),
     (sw.ignore("segment < n"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
     (sw.ignore("segment < 2 OR abs(n) = 1"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it"),
     (sw.ignore("1 = 1"), {"lease": "forever"}, "BAD_FEEDBACK", "test at least one column"),
@@ -128,7 +130,8 @@ BAD: list[Any] = [
     (sw.ignore(" OR ".join(f"(segment = {i} AND n = {i % 7} AND wid < {i})" for i in range(90))),
      {}, "TOO_MANY_RECORDS", "fewer ORs"),
     (sw.ignore("segment < 2"), {}, "NO_LEASE", 'lease="10 minutes"'),
-    (sw.ignore("wid > 2"), {}, "NO_LEASE", "with an upper end"),
+    (sw.ignore("wid > 2"), {}, "NO_LEASE", "test wid or window.start or window.end with an upper end"),
+    (sw.ignore("segment < 2 AND n > 3"), {}, "NO_LEASE", "Punctuation ends it: a pattern on segment"),
     (sw.ignore("segment < 2"), {"lease": "0 seconds"}, "BAD_DURATION", ""),
     (sw.ignore("segment < 2"), {"lease": "-1 minute"}, "BAD_DURATION", ""),
     (sw.ignore("segment < 2"), {"lease": 10}, "BAD_DURATION", ""),
@@ -159,6 +162,48 @@ def test_a_text_is_shown_with_a_caret_at_the_fault(run: Viewed) -> None:
     assert caught.value.message.splitlines()[1:] == ["  ~{segment >= 'x'}", "               ^"]
 
 
+UNREAD = [
+    ("segment <", "something is missing after this", 8),
+    ("segment < 3 AND", "something is missing after this", 12),
+    ("(segment < 3", ") is missing after this", 11),
+    ("segment < 3)", "this is not expected here", 11),
+    ("segment < 3 OR\n n <", "something is missing after this", 18),
+    ("segment = 'x", "this quote is not closed", 10),
+    ("", "it is no SQL", None),
+]
+
+
+@pytest.mark.parametrize(("text", "fault", "at"), UNREAD)
+def test_a_condition_is_shown_with_a_caret_at_the_fault(
+    run: Viewed, text: str, fault: str, at: int | None
+) -> None:
+    """And with no word of whoever parses it."""
+    with pytest.raises(AnalysisError) as caught:
+        sw.attach(place(run)).feedback(sw.ignore(text), lease="forever")
+    first, *lines = caught.value.message.splitlines()
+    assert first == f"the condition is not understood: {fault}"
+    shown_text = "  " + text.replace("\n", " ")
+    assert lines == [shown_text, *([" " * (at + 2) + "^"] if at is not None else [])]
+
+
+@pytest.mark.parametrize("what", [None, 3, ["segment < 2"], Ellipsis])
+@pytest.mark.parametrize("said", [sw.ignore, sw.only])
+def test_what_is_no_condition_is_refused_where_it_is_said(said: Any, what: Any) -> None:
+    with pytest.raises(AnalysisError, match="is no condition") as caught:
+        said(what)
+    assert "SQL text or a Column" in str(caught.value.hint)
+
+
+def test_what_a_hint_offers_is_taken(run: Viewed) -> None:
+    """Each of the tests that a missing lease is told to add, and no punctuation that cannot come."""
+    query = sw.attach(place(run))
+    for time, end in [("wid", "9"), ("window.start", "9"), ("window.end", "9")]:
+        assert query.feedback(sw.ignore(f"n > 3 AND {time} < {end}")).id
+    with pytest.raises(AnalysisError) as caught:
+        query.feedback(sw.ignore("n > 3 AND wid > 2"))
+    assert "Punctuation" not in str(caught.value.hint), "a pattern is on columns of streams"
+
+
 def test_leases_of_a_query_without_a_clock_are_in_the_unit_of_its_times() -> None:
     with scratch_folder() as folder:
         made = Viewed(folder)
@@ -169,8 +214,15 @@ def test_leases_of_a_query_without_a_clock_are_in_the_unit_of_its_times() -> Non
             query.feedback("~{segment < 2}", lease="10 minutes")
         with pytest.raises(AnalysisError, match="not positive"):
             query.feedback("~{segment < 2}", lease=0)
-        assert query.feedback("~{segment < 2}", lease=7).id == 1
+        sent = query.feedback("~{segment < 2}", lease=7)
+        assert sent.id == 1
         made.all()
+        for late in (sent.renew, sent.retract):
+            with pytest.raises(
+                ExecutionError, match=r"feedback 1, 'feedback-1', has ended with it"
+            ):
+                late()
+        assert len(list(Path(str(made.run.checkpoint.control)).glob("feedback-*"))) == 1
         with pytest.raises(ExecutionError, match="no more results"):
             query.feedback("~{segment < 2}", lease=7)
         made.run.stop()
