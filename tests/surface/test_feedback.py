@@ -251,6 +251,34 @@ def test_all_who_send_at_once_get_numbers_of_their_own(run: Viewed) -> None:
     assert len(state_of(run.step()).standing) == 24
 
 
+def test_processes_that_send_at_once_all_count(run: Viewed) -> None:
+    """They begin together, and hold the same numbers for free: nobody's request replaces another's."""
+    code = (
+        "import sys, slackwater as sw\n"
+        f"query = sw.attach({place(run)!r})\n"
+        "print('ready', flush=True), sys.stdin.readline()\n"
+        "for n in range(8):\n"
+        "    text = f'~{{segment = {8 * int(sys.argv[1]) + n}}}'\n"
+        "    print(query.feedback(text, lease='forever').id, flush=True)"
+    )
+    senders = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for n in range(3)
+    ]  # fmt: skip
+    for sender in senders:
+        assert sender.stdout is not None and sender.stdout.readline() == "ready\n"
+    for sender in senders:
+        assert sender.stdin is not None
+        sender.stdin.write("go\n")
+        sender.stdin.flush()
+    numbers = [int(n) for sender in senders for n in sender.communicate()[0].split()]
+    assert sorted(numbers) == list(range(1, 25))
+    standing = state_of(run.step()).standing
+    assert {str(s.feedback) for s in standing} == {f"~{{segment = {n}}}" for n in range(24)}
+
+
 def test_another_process_needs_no_spark_and_takes_no_lock(run: Viewed) -> None:
     code = (
         "import sys, slackwater as sw\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -110,7 +111,9 @@ def awaited(q: Any, holds: Callable[[], bool]) -> None:
         sleep(0.05)
 
 
-def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: Path) -> None:
+def test_a_running_query_takes_feedback_and_other_outputs(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from pyspark.sql import functions as F
 
     cars = stream(spark)
@@ -132,6 +135,11 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     )
     awaited(q, lambda: [f["state"] for f in q.feedbacks()] == ["standing"])
     q.processAllAvailable()
+    capsys.readouterr()
+    q.explain()
+    _, guards = capsys.readouterr().out.split("== Feedback ==\n")
+    assert guards.startswith("view on output fb_map: ~{segment < 2 OR >= 4 OR IS NULL}\n")
+    assert re.search(r"^cars -> aggregate-\w+, behind 0 step\(s\): may drop", guards, re.MULTILINE)
     q.remove("fb_late")
     assert [f["name"] for f in q.feedbacks()] == ["view"]
     view.retract()
