@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +122,6 @@ class Rare:
     def bars(self) -> Mapping[str, float]:
         """What is to be reached."""
         return {"batch": 2.0, "state": 0.02}
-
-    @property
-    def missing(self) -> str:
-        """What the product lacks for it; empty if nothing."""
-        known = find_spec("slackwater.engine.plan.said") is not None
-        return "" if known else "a filter above an aggregate is no feedback yet"
 
     def batches(self, scratch: Path) -> list[tuple[Files, Files]]:
         """The files of each batch."""

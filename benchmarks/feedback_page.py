@@ -256,7 +256,7 @@ def restrictive(cases: Found) -> Section:
             lines.append(
                 [f"{name}: {reach}", f"{case['rows']:,}", f"{off:,} → {case['between'][reach]:,}", verdict(fewer, bars["between"]),
                  spread({k: 100 * v for k, v in saved.items()}, 0), f"{bars[reach]:.0%}", verdict(saved["median"], bars[reach]),
-                 f"{100 * case['whole'][reach]['median']:.0f}"]
+                 f"{100 * case['whole'][reach]['median']:.0f}", case["rounds_used"]]
             )  # fmt: skip
     text = (
         "Q1: two filters on sensors, united; Q2: sensors joined with a table of places, maxima by place and minute; Q3: averages of sensors and of cars by minute, joined. All "
@@ -272,6 +272,7 @@ def restrictive(cases: Found) -> Section:
         "at least",
         "verdict",
         "of all %",
+        "rounds",
     )
     return "Suite 5: nearly all is given up", text, (head, lines)
 

@@ -223,13 +223,13 @@ class Reach:
         return range(self.windows // self.step + 1)
 
 
-def joined(spark: SparkSession, folder: Path) -> Any:
-    """Sensors with themselves: each row meets itself."""
+def joined(spark: SparkSession, folder: Path, *, propagate: bool = True) -> Any:
+    """Sensors with themselves: each row meets itself; the join may let nothing go on to its inputs."""
     import slackwater as sw
 
     one = stream(spark, folder, SENSOR_DDL, "sensor")
     other = stream(spark, folder, SENSOR_DDL, "other").select("sensor_id", "ts", "speed")
-    both = one.join(other, on="sensor_id", within=sw.band())
+    both = one.join(other, on="sensor_id", within=sw.band()).withFeedback(propagate=propagate)
     return both.select("sensor_ts", "other_ts", "sensor_id", "other_speed")
 
 
@@ -246,15 +246,16 @@ def reach(spark: SparkSession, case: Reach, scratch: Path) -> dict[str, Any]:
     def alone(folders: Mapping[str, Path]) -> Any:
         return average(joined(spark, folders["sensor"])).withFeedback(propagate=False)
 
+    def with_input(folders: Mapping[str, Path]) -> Any:
+        return average(joined(spark, folders["sensor"], propagate=False))
+
     ignored = (sw.ignore(f"wid < {case.windows}"),)
-    treatments = [Treatment(OFF)]
-    if hasattr(sw.Stream, "withFeedback"):
-        treatments.append(Treatment("aggregate", ignored, "operators", build=alone))
-    else:
-        treatments.append(Treatment("aggregate", ignored, "output"))
-    treatments += [
-        Treatment("+ its input", ignored, "operators"),
-        Treatment("+ join and scan", ignored, "source"),
+    treatments = [
+        Treatment(OFF),
+        Treatment("aggregate", ignored, "operators", build=alone),
+        Treatment("+ its input", ignored, "operators", build=with_input),
+        Treatment("+ join", ignored, "operators"),
+        Treatment("+ scan", ignored, "source"),
     ]
     count = case.rows // case.batch_rows
     files = files_of(scratch, "sensor", sensors, case.batch_rows, count)

@@ -94,3 +94,13 @@ def check_progress(record: dict[str, Any]) -> None:
     errors = [f"{e.json_path}: {e.message}" for e in validator().iter_errors(record)]
     assert not errors, "\n".join(errors)
     _checked.update(parts)
+
+
+def check_part(name: str, part: Any) -> None:
+    """Fail unless a field of a progress record is what the schema says."""
+    schema = validator().schema
+    own = {**schema["properties"][name], "$defs": schema["$defs"]}
+    errors = [
+        f"{e.json_path}: {e.message}" for e in validator().evolve(schema=own).iter_errors(part)
+    ]
+    assert not errors, "\n".join(errors)

@@ -6,7 +6,9 @@ import gc
 import json
 import threading
 import time
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -120,6 +122,32 @@ def test_cases_have_names_of_their_own_and_a_small_size() -> None:
     assert len(set(names)) == len(names)
     for case in feedback.CASES:
         assert feedback.small(case) != case
+
+
+def test_every_case_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is passed over, so that the page cannot keep a figure that nobody takes any more."""
+    seen: list[str] = []
+
+    def measured(_: Any, case: Any, *others: Any) -> dict[str, Any]:
+        seen.append(case.name)
+        return {}
+
+    monkeypatch.setattr(feedback, "one", measured)
+    monkeypatch.setattr(feedback, "idle", lambda case, *others: measured(None, case))
+    monkeypatch.setattr(
+        feedback.contenders, "session", lambda heap: SimpleNamespace(stop=lambda: None)
+    )
+    monkeypatch.setattr(feedback, "heading", lambda **others: {"date": "", "commit": ""})
+    monkeypatch.setattr(
+        feedback, "pages", SimpleNamespace(plain_text=str, plot=lambda *_: None, page=str)
+    )
+    for name in ("store", "written"):
+        monkeypatch.setattr(feedback, name, lambda *_, **__: None)
+    for name in ("ROOT", "RESULTS"):
+        monkeypatch.setattr(feedback, name, tmp_path)
+    (tmp_path / "docs").mkdir()
+    feedback.main(Namespace(scratch=str(tmp_path), quick=False, cases="", rounds=None, heap="1g"))
+    assert sorted(seen) == sorted(c.name for c in feedback.CASES)
 
 
 @pytest.mark.skipif(not (RESULTS / "feedback.json").exists(), reason="nothing was measured yet")

@@ -168,6 +168,34 @@ def test_partial_aggregation_in_the_jvm_reads_once_too(
     assert operator["rowsIn"] == 2
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["partials", "rows"])
+def test_guards_add_no_job_and_no_read(
+    spark: SparkSession, tmp_path: Path, watch: Watch, late: bool
+):
+    """At the source and in front of an output: all of it is in the one job that there is."""
+    log = tmp_path / "reads"
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with log.open("a") as out:
+                out.write("x" * batch.num_rows)
+            yield batch
+
+    df = sw.replay(spark, BATCHES, SCHEMA).mapInArrow(counted, SCHEMA)  # type: ignore[union-attr]
+    s = sw.stream(df, time="ts", name="s", progress=sw.Ordered())
+    sums = s.groupBy("k", sw.window("10 seconds", "5 seconds")).agg("sum(v) AS v")
+    outputs = {"sums": sums, **({"late": s.late} if late else {})}
+    feedback = {"sums": ["~{k = 'b'}", "~{v > 4}"]}
+    done = run(outputs, tmp_path / "ck", end=False, feedback=feedback)
+    assert jobs(spark, done.query) == len(BATCHES)
+    assert len(log.read_text()) == sum(map(len, BATCHES))
+    assert [len(exchanges(p)) for p in watch.plans] == [1, 1]
+    places = done.last["feedback"]["places"]
+    assert places["s"]["totalRowsDropped"] == 1, "the row of b"
+    assert places["out:sums"]["totalRowsDropped"] == 2, "two windows of c"
+    assert [(r["k"], r["v"]) for r in done.rows("sums")] == [("a", 4)] * 2
+
+
 @pytest.mark.parametrize("splits", [False, True], ids=["rows", "splits"])
 def test_every_group_runs_though_no_row_survives_and_windows_still_close(
     spark: SparkSession, tmp_path: Path, watch: Watch, splits: bool

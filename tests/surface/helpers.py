@@ -80,6 +80,7 @@ def run(
     end: bool = True,
     clock: Any = None,
     options: Mapping[str, Any] | None = None,
+    feedback: Mapping[str, Any] | None = None,
 ) -> Run:
     """Run on the available input until it is read; every progress record is checked."""
     named = {"output": streams} if isinstance(streams, Stream) else dict(streams)
@@ -93,6 +94,7 @@ def run(
         checkpointLocation=str(checkpoint),
         trigger={"availableNow": True},
         options={"endOfStream": end, **(options or {})},
+        feedback=feedback,
     )
     try:
         done.query.awaitTermination()

@@ -18,6 +18,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.feedback_log import state_of
 from slackwater.errors import AnalysisError, CheckpointError, ExecutionError, SlackwaterError
 from slackwater.surface.cli.app import app
+from slackwater.surface.feedback import shown
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import in_range
 from slackwater.testing.local.run import scratch_folder
@@ -85,10 +86,43 @@ def test_text_conditions_mean_what_the_records_say(run: Viewed) -> None:
     assert same[2].records == same[0].records
 
 
+def test_what_stands_tells_how_many_rows_were_dropped_for_its_output() -> None:
+    with scratch_folder() as folder:
+        plan = plan_of(late=True)
+        made = Viewed(folder, plan, splits=False)
+        made.give(rows(batches=8))
+        made.run.start()
+        query = sw.attach(place(made))
+        for output in ("map", "late"):
+            query.feedback("~{segment < 4}", output=output, lease="forever")
+        assert [f["rowsDropped"] for f in query.feedbacks()] == [{}, {}], (
+            "sent, and not taken in yet"
+        )
+        made.all()
+        of_map, of_late = (f["rowsDropped"] for f in query.feedbacks())
+        (operator,) = plan.operators
+        given = [r for t in rows(batches=8) for r in t.to_pylist() if r["segment"] < 4]
+        late = state_of(made.manifests[-1]).dropped["out:late"]
+        assert late and of_late["out:late"] == late and "out:late" not in of_map
+        assert of_map["cars"] == of_late["cars"] <= len(given)
+        assert operator.id not in of_late and set(of_map) <= {"cars", operator.id, "out:map"}
+        (line,) = [t for t in shown(query.feedbacks()).splitlines() if "on the way to late" in t]
+        assert f"cars {of_late['cars']:,}, out:late {late:,}" in line
+        # An older version wrote no places.
+        stored = made.run.checkpoint.open_query({})
+        for output in stored["results"]["outputs"].values():
+            del output["places"]
+        made.run.checkpoint.update_query(stored)
+        assert [f["rowsDropped"] for f in query.feedbacks()] == [{}, {}]
+        made.run.stop()
+
+
 BAD: list[Any] = [
     (sw.ignore("speed > 3"), {}, "COLUMN_NOT_FOUND", "segment, wid"),
     (sw.ignore("segment < 3"), {"output": "plan"}, "NO_OUTPUT", "its outputs are: map"),
-    (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
+    (sw.ignore("segment < 'a'"), {"lease": "forever"}, "BAD_FEEDBACK", "a value of type bigint"),
+    (sw.ignore("n IN (1, 'a')"), {"lease": "forever"}, "BAD_FEEDBACK", "a value of type bigint"),
+    (sw.ignore("segment < timestamp'2026-01-01'"), {"lease": "forever"}, "BAD_FEEDBACK", "a value of type bigint"),
     (sw.ignore("segment < n"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it as a column"),
     (sw.ignore("segment < 2 OR abs(n) = 1"), {"lease": "forever"}, "BAD_FEEDBACK", "compute it"),
     (sw.ignore("1 = 1"), {"lease": "forever"}, "BAD_FEEDBACK", "test at least one column"),
@@ -96,7 +130,8 @@ BAD: list[Any] = [
     (sw.ignore(" OR ".join(f"(segment = {i} AND n = {i % 7} AND wid < {i})" for i in range(90))),
      {}, "TOO_MANY_RECORDS", "fewer ORs"),
     (sw.ignore("segment < 2"), {}, "NO_LEASE", 'lease="10 minutes"'),
-    (sw.ignore("wid > 2"), {}, "NO_LEASE", "with an upper end"),
+    (sw.ignore("wid > 2"), {}, "NO_LEASE", "test wid or window.start or window.end with an upper end"),
+    (sw.ignore("segment < 2 AND n > 3"), {}, "NO_LEASE", "Punctuation ends it: a pattern on segment"),
     (sw.ignore("segment < 2"), {"lease": "0 seconds"}, "BAD_DURATION", ""),
     (sw.ignore("segment < 2"), {"lease": "-1 minute"}, "BAD_DURATION", ""),
     (sw.ignore("segment < 2"), {"lease": 10}, "BAD_DURATION", ""),
@@ -127,6 +162,48 @@ def test_a_text_is_shown_with_a_caret_at_the_fault(run: Viewed) -> None:
     assert caught.value.message.splitlines()[1:] == ["  ~{segment >= 'x'}", "               ^"]
 
 
+UNREAD = [
+    ("segment <", "something is missing after this", 8),
+    ("segment < 3 AND", "something is missing after this", 12),
+    ("(segment < 3", ") is missing after this", 11),
+    ("segment < 3)", "this is not expected here", 11),
+    ("segment < 3 OR\n n <", "something is missing after this", 18),
+    ("segment = 'x", "this quote is not closed", 10),
+    ("", "it is no SQL", None),
+]
+
+
+@pytest.mark.parametrize(("text", "fault", "at"), UNREAD)
+def test_a_condition_is_shown_with_a_caret_at_the_fault(
+    run: Viewed, text: str, fault: str, at: int | None
+) -> None:
+    """And with no word of whoever parses it."""
+    with pytest.raises(AnalysisError) as caught:
+        sw.attach(place(run)).feedback(sw.ignore(text), lease="forever")
+    first, *lines = caught.value.message.splitlines()
+    assert first == f"the condition is not understood: {fault}"
+    shown_text = "  " + text.replace("\n", " ")
+    assert lines == [shown_text, *([" " * (at + 2) + "^"] if at is not None else [])]
+
+
+@pytest.mark.parametrize("what", [None, 3, ["segment < 2"], Ellipsis])
+@pytest.mark.parametrize("said", [sw.ignore, sw.only])
+def test_what_is_no_condition_is_refused_where_it_is_said(said: Any, what: Any) -> None:
+    with pytest.raises(AnalysisError, match="is no condition") as caught:
+        said(what)
+    assert "SQL text or a Column" in str(caught.value.hint)
+
+
+def test_what_a_hint_offers_is_taken(run: Viewed) -> None:
+    """Each of the tests that a missing lease is told to add, and no punctuation that cannot come."""
+    query = sw.attach(place(run))
+    for time, end in [("wid", "9"), ("window.start", "9"), ("window.end", "9")]:
+        assert query.feedback(sw.ignore(f"n > 3 AND {time} < {end}")).id
+    with pytest.raises(AnalysisError) as caught:
+        query.feedback(sw.ignore("n > 3 AND wid > 2"))
+    assert "Punctuation" not in str(caught.value.hint), "a pattern is on columns of streams"
+
+
 def test_leases_of_a_query_without_a_clock_are_in_the_unit_of_its_times() -> None:
     with scratch_folder() as folder:
         made = Viewed(folder)
@@ -137,8 +214,15 @@ def test_leases_of_a_query_without_a_clock_are_in_the_unit_of_its_times() -> Non
             query.feedback("~{segment < 2}", lease="10 minutes")
         with pytest.raises(AnalysisError, match="not positive"):
             query.feedback("~{segment < 2}", lease=0)
-        assert query.feedback("~{segment < 2}", lease=7).id == 1
+        sent = query.feedback("~{segment < 2}", lease=7)
+        assert sent.id == 1
         made.all()
+        for late in (sent.renew, sent.retract):
+            with pytest.raises(
+                ExecutionError, match=r"feedback 1, 'feedback-1', has ended with it"
+            ):
+                late()
+        assert len(list(Path(str(made.run.checkpoint.control)).glob("feedback-*"))) == 1
         with pytest.raises(ExecutionError, match="no more results"):
             query.feedback("~{segment < 2}", lease=7)
         made.run.stop()
@@ -165,6 +249,34 @@ def test_all_who_send_at_once_get_numbers_of_their_own(run: Viewed) -> None:
         numbers = list(pool.map(one, range(24)))
     assert sorted(numbers) == list(range(1, 25))
     assert len(state_of(run.step()).standing) == 24
+
+
+def test_processes_that_send_at_once_all_count(run: Viewed) -> None:
+    """They begin together, and hold the same numbers for free: nobody's request replaces another's."""
+    code = (
+        "import sys, slackwater as sw\n"
+        f"query = sw.attach({place(run)!r})\n"
+        "print('ready', flush=True), sys.stdin.readline()\n"
+        "for n in range(8):\n"
+        "    text = f'~{{segment = {8 * int(sys.argv[1]) + n}}}'\n"
+        "    print(query.feedback(text, lease='forever').id, flush=True)"
+    )
+    senders = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for n in range(3)
+    ]  # fmt: skip
+    for sender in senders:
+        assert sender.stdout is not None and sender.stdout.readline() == "ready\n"
+    for sender in senders:
+        assert sender.stdin is not None
+        sender.stdin.write("go\n")
+        sender.stdin.flush()
+    numbers = [int(n) for sender in senders for n in sender.communicate()[0].split()]
+    assert sorted(numbers) == list(range(1, 25))
+    standing = state_of(run.step()).standing
+    assert {str(s.feedback) for s in standing} == {f"~{{segment = {n}}}" for n in range(24)}
 
 
 def test_another_process_needs_no_spark_and_takes_no_lock(run: Viewed) -> None:

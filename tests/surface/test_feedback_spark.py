@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import slackwater as sw
 from slackwater.engine.clock import monotonic, sleep
 from slackwater.errors import AnalysisError, ExecutionError
+from slackwater.testing import ManualClock
 from tests.progress_schema import check_progress
+from tests.surface.helpers import Run, at, run, seconds, times, write
 
 pytestmark = pytest.mark.spark
 
@@ -107,7 +111,9 @@ def awaited(q: Any, holds: Callable[[], bool]) -> None:
         sleep(0.05)
 
 
-def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: Path) -> None:
+def test_a_running_query_takes_feedback_and_other_outputs(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from pyspark.sql import functions as F
 
     cars = stream(spark)
@@ -129,6 +135,11 @@ def test_a_running_query_takes_feedback_and_other_outputs(spark: Any, tmp_path: 
     )
     awaited(q, lambda: [f["state"] for f in q.feedbacks()] == ["standing"])
     q.processAllAvailable()
+    capsys.readouterr()
+    q.explain()
+    _, guards = capsys.readouterr().out.split("== Feedback ==\n")
+    assert guards.startswith("view on output fb_map: ~{segment < 2 OR >= 4 OR IS NULL}\n")
+    assert re.search(r"^cars -> aggregate-\w+, behind 0 step\(s\): may drop", guards, re.MULTILINE)
     q.remove("fb_late")
     assert [f["name"] for f in q.feedbacks()] == ["view"]
     view.retract()
@@ -188,6 +199,52 @@ def test_an_operator_is_told_how_to_deal_with_feedback(spark: Any) -> None:
     (operator,) = q.recentProgress[0]["operators"]
     progress = [p["feedback"] for p in q.recentProgress]
     assert all(p["places"] == {} and operator in p["log"] for p in progress)
+
+
+@pytest.mark.parametrize(
+    ("made", "late", "reading"),
+    [
+        (counted, False, "reading: partial aggregates by the JVM"),
+        (blocked, True, "reading: rows, and Spark evaluates the row steps"),
+    ],
+    ids=["partials", "rows with steps"],
+)
+@pytest.mark.spec("FC-F17")
+def test_a_guard_in_the_jvm_spares_a_row_far_ahead_of_the_clock(
+    spark: Any, tmp_path: Path, made: Callable[[sw.Stream], sw.Stream], late: bool, reading: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """It is newer than all that is missing, so its window comes out once the feedback has ended, and must be whole."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    df = spark.readStream.schema(SCHEMA).parquet(str(folder))
+    guarded = sw.BoundedDelay("0 seconds").futureGuard("3 seconds")
+    cars = sw.stream(df, time="ts", name="cars", progress=guarded)
+    outputs = {"output": made(cars), **({"late": cars.late} if late else {})}
+    clock = ManualClock()
+    ran: list[Run] = []
+    for second, seen, wanted in [
+        (10, {1: (8, 9, 32), 4: (10,)}, ["~{segment = 1}"]),
+        (33, {1: (31, 33), 4: (32,)}, []),
+    ]:
+        clock.script({0: int(at(second).timestamp() * 10**6)})
+        rows = [(s, t) for s, each in seen.items() for t in each]
+        columns = {
+            "segment": pa.array([s for s, _ in rows], pa.int32()),
+            "ts": times(*(t for _, t in rows)),
+            "v": pa.array([0.0] * len(rows)),
+        }
+        write(folder, f"{second}.parquet", columns)
+        ran.append(
+            run(outputs, tmp_path / "ck", end=not wanted, clock=clock, feedback={"output": wanted})
+        )
+        ran[-1].query.explain()
+        assert reading in capsys.readouterr().out
+    dropped = ran[0].last["feedback"]["places"]
+    assert sum(p["rowsDropped"] for p in dropped.values()) == 2
+    counts = {(r["segment"], seconds(r["window"]["end"])): r["n"] for r in ran[1].rows()}
+    in_view = {(4, 20): 1, (4, 30): 1, (4, 40): 1, (4, 50): 1}
+    assert counts == {**in_view, (1, 40): 3, (1, 50): 3}, "other windows of segment 1 lack rows"
 
 
 def test_the_viewport_example(

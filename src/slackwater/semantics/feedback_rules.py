@@ -56,7 +56,8 @@ class Place:
     ``asserted`` is what all of its readers will ignore. Rows that match ``guard`` are dropped where they come out, and so
     are those that match ``dark``; a guard may be lazy, darkness may not. ``ports`` are guards in front of the operator, one
     for each input: what it alone does not want of an input that others read, too. ``filtered`` is what all readers drop by
-    filters of the query, before the rows get to another operator: no guard is needed for it.
+    filters of the query, before the rows get to another operator: no guard is needed for it. ``beyond`` counts the records
+    that all readers assert and the operator does not take on, since it has enough.
     """
 
     asserted: Patterns = ()
@@ -64,6 +65,7 @@ class Place:
     dark: tuple[Shade, ...] = ()
     ports: tuple[Patterns, ...] = ()
     filtered: Patterns = ()
+    beyond: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def laid_out(
     by_filters: Mapping[int, Patterns] = MappingProxyType({}),
     own: Mapping[int, Patterns] = MappingProxyType({}),
     sealed: Mapping[int, Patterns] = MappingProxyType({}),
+    before: Mapping[int, Patterns] = MappingProxyType({}),
 ) -> Layout:
     """Where the records of outputs act; ``nodes`` are the plan's, children first, and an output reads one of them.
 
@@ -88,7 +91,8 @@ def laid_out(
     lack what a record tests (they are not ``testable``) could not keep them back, so nothing of that record goes on.
     ``by_filters`` is what filters of the plan drop, by their place in it: they assert that of what they read. ``own`` are records
     that other operators assert of their inputs, by the operator's id. ``sealed`` is what operators know of their own results that
-    nobody wants, by their place.
+    nobody wants, by their place. ``before`` is what was asserted of operators in the batch before, by their place: where there
+    are more records than an operator takes on, these stay.
     """
     readers: dict[int, list[Patterns]] = {id(n): [] for n in nodes}
     wanted = [
@@ -99,8 +103,11 @@ def laid_out(
     asserted: dict[int, Patterns] = {}
     filtered = _filtered(nodes, [n for n, _ in outputs], by_filters)
     reactions = {}
+    beyond = {}
     for at, node in reversed(list(enumerate(nodes))):
-        asserted[id(node)] = agreed(readers[id(node)])
+        common = _common(readers[id(node)])
+        asserted[id(node)] = _taken_on(common, before.get(at, ()))
+        beyond[id(node)] = len(common) - len(asserted[id(node)])
         known = (*asserted[id(node)], *sealed[at]) if at in sealed else asserted[id(node)]
         reaction = _reaction(node, known, testable)
         if id(node) in own:
@@ -132,6 +139,7 @@ def laid_out(
                 tuple(Shade(r, reaction.alone) for r in reaction.dark),
                 tuple(rest(at, c, records) for c, records in ports),
                 known,
+                beyond[id(node)],
             )
         )
     guards = zip(outputs, wanted, strict=True)
@@ -258,7 +266,11 @@ def _shown_time(node: Node, origin: Aggregate) -> tuple[str, int] | None:
 
 
 def agreed(readers: Sequence[Patterns]) -> Patterns:
-    """What all readers assert; nothing, if there are none."""
+    """What all readers assert, as far as a place takes it on; nothing, if there are none."""
+    return _taken_on(_common(readers))
+
+
+def _common(readers: Sequence[Patterns]) -> Patterns:
     if not readers:
         return ()
     # Where all say the same, as they mostly do, no record is compared with another.
@@ -266,7 +278,24 @@ def agreed(readers: Sequence[Patterns]) -> Patterns:
     for other in readers[1:]:
         if other != common:
             common = both(common, other)
-    return common if len(common) <= MOST_AT_A_PLACE else common[:MOST_AT_A_PLACE]
+    return common
+
+
+def _taken_on(records: Patterns, before: Patterns = ()) -> Patterns:
+    """As many records as a place takes on. Those that were asserted ``before`` stay: while it is wanted, no record ends."""
+    if len(records) <= MOST_AT_A_PLACE:
+        return records
+    same = set(before)
+    old = [
+        r in same or any(not r.apart(b) and b.within(r) for b in before) for r in records
+    ]  # one that has grown stands for what it was
+    room = MOST_AT_A_PLACE
+    chosen = set()
+    for wanted in (True, False):
+        places = [i for i, known in enumerate(old) if known is wanted][:room]
+        chosen.update(places)
+        room -= len(places)
+    return tuple(r for i, r in enumerate(records) if i in chosen)
 
 
 def _beyond(mine: Patterns, theirs: Patterns) -> Patterns:

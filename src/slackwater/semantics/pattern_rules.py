@@ -6,6 +6,7 @@ Each operator has its rule in `operators`, from the patterns of its inputs to th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from slackwater.model.node import Aggregate, Join, Node
 from slackwater.model.window import TimeWindow
@@ -25,9 +26,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-def wants(nodes: Sequence[Node]) -> list[tuple[Want, ...]]:
-    """For every operator, in the order of ``nodes`` (children first), what its consumers can use of it."""
-    wanted: dict[int, list[Want]] = {id(n): [] for n in nodes}
+Wants = Mapping[int, Sequence[Want]]
+"""By an operator's place among the nodes, what can be used of it besides what its consumers can."""
+
+NO_WANTS: Wants = MappingProxyType({})
+
+
+def wants(nodes: Sequence[Node], more: Wants = NO_WANTS) -> list[tuple[Want, ...]]:
+    """For every operator, in the order of ``nodes`` (children first), what its consumers can use of it, and ``more``."""
+    wanted: dict[int, list[Want]] = {id(n): list(more.get(i, ())) for i, n in enumerate(nodes)}
     for node in reversed(nodes):
         below = RULES[type(node)].wants(node, wanted[id(node)])
         for child, own in zip(node.children, below, strict=True):
@@ -41,15 +48,19 @@ def passes_patterns(node: Node) -> bool:
 
 
 def propagate_patterns(
-    nodes: Sequence[Node], bounds: Sequence[Bounds], sources: Mapping[str, Patterns]
+    nodes: Sequence[Node],
+    bounds: Sequence[Bounds],
+    sources: Mapping[str, Patterns],
+    more: Wants = NO_WANTS,
 ) -> list[Patterns]:
     """The patterns of every operator's output, in the order of ``nodes`` (children first).
 
-    ``bounds`` are those of `bounds.propagate`; ``sources`` gives the patterns of each source by name.
+    ``bounds`` are those of `bounds.propagate`; ``sources`` gives the patterns of each source by name. Patterns that nobody
+    can use are left out; ``more`` are wants of others than the operators' consumers.
     """
     if not any(sources.values()) and not any(map(_keyed_by_time, nodes)):
         return [() for _ in nodes]
-    needs = wants(nodes)
+    needs = wants(nodes, more)
     patterns_of: dict[int, Patterns] = {}
     linear = {id(n): b for n, b in zip(nodes, bounds, strict=True)}
     for node, need, bound in zip(nodes, needs, bounds, strict=True):

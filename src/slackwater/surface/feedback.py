@@ -5,6 +5,7 @@ A running query's handle and `attach`, which needs neither Spark nor the query's
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -60,7 +61,7 @@ def ignore(condition: str | Column) -> Ignored:
     >>> ignore("wid < 100")
     Ignored(kind='ignore', condition='wid < 100')
     """
-    return Ignored("ignore", condition)
+    return Ignored("ignore", _condition(condition))
 
 
 def only(condition: str | Column) -> Ignored:
@@ -71,7 +72,22 @@ def only(condition: str | Column) -> Ignored:
     >>> only("segment BETWEEN 40 AND 60")
     Ignored(kind='only', condition='segment BETWEEN 40 AND 60')
     """
-    return Ignored("only", condition)
+    return Ignored("only", _condition(condition))
+
+
+def _condition(condition: Any) -> Any:
+    # A Column is of one of two classes, and neither is imported where there is no Spark.
+    is_column = any(
+        c.__name__ == "Column" and c.__module__.startswith("pyspark.")
+        for c in type(condition).__mro__
+    )
+    if isinstance(condition, str) or is_column:
+        return condition
+    raise AnalysisError(
+        "BAD_FEEDBACK",
+        f"{condition!r} is no condition",
+        hint='give SQL text or a Column: sw.ignore("speed >= 50")',
+    )
 
 
 class SentFeedback:
@@ -88,11 +104,16 @@ class SentFeedback:
 
     def renew(self) -> None:
         """Let its lease begin anew, with the next batch."""
+        self._check_running()
         send(self._checkpoint, Request("renew", target=self.id))
 
     def retract(self) -> None:
         """End it, with the next batch. What lacks rows stays dark until it is whole again."""
+        self._check_running()
         send(self._checkpoint, Request("retract", target=self.id))
+
+    def _check_running(self) -> None:
+        check_not_final(self._checkpoint, f"feedback {self.id}, '{self.name}', has ended with it")
 
     def __repr__(self) -> str:
         return f"<feedback {self.id} '{self.name}' on '{self.output}': {self.feedback}>"
@@ -248,15 +269,27 @@ def _check_lease(feedback: Feedback, result: Result) -> None:
     for record in feedback.records:
         if not any(_ends(c, t, result) for c, t in record.tests):
             shown = Feedback((record,), feedback.columns)
-            times = sorted(result.passing)
+            times = _times(result)
             way = f"test {' or '.join(times)} with an upper end, or " if times else ""
+            said = [c for c in record.columns if c in result.punctuated]
+            more = f". Punctuation ends it: a pattern on {' or on '.join(said)}" if said else ""
             raise AnalysisError(
                 "NO_LEASE",
                 f"{shown} would stand for ever: no bound will pass it",
-                hint=f'{way}give lease="10 minutes", which renew() prolongs, or lease="forever". Punctuation that '
-                f"ends it is a pattern on {', '.join(record.columns)}",
+                hint=f'{way}give lease="10 minutes", which renew() prolongs, or lease="forever"{more}',
                 record=shown,
             )
+
+
+def _times(result: Result) -> list[str]:
+    """What a bound will pass, as users write it; of a struct only its fields can be tested."""
+    found = []
+    for parts in (n.split(".") for n in result.columns.names()):
+        with contextlib.suppress(AnalysisError):
+            column = result.columns.column(parts)
+            if column.name in result.passing:
+                found.append(column.written)
+    return found
 
 
 def _ends(column: str, test: Any, result: Result) -> bool:
@@ -265,6 +298,18 @@ def _ends(column: str, test: Any, result: Result) -> bool:
 
 
 # ---- a query by its checkpoint ----
+def check_not_final(checkpoint: Checkpoint, so: str) -> None:
+    """An error if the query ran to the end of its streams: nobody would ever take a request in."""
+    last = manifests.last(checkpoint)
+    if last is not None and last.final:
+        raise ExecutionError(
+            "NOT_RUNNING",
+            f"the query ran to the end of its streams: {so}",
+            hint="start a query on a new checkpointLocation",
+            location=checkpoint.location,
+        )
+
+
 class Attached:
     """A query, by its checkpoint: feedback is sent to it from any process, without Spark and without its lock."""
 
@@ -305,20 +350,18 @@ class Attached:
             ticks = _lease(lease, results)
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise AnalysisError("BAD_FEEDBACK", f"name={name!r} is no name", hint="give a text")
-        last = manifests.last(self._checkpoint)
-        if last is not None and last.final:
-            raise ExecutionError(
-                "NOT_RUNNING",
-                "the query ran to the end of its streams: there are no more results",
-                hint="start a query on a new checkpointLocation",
-            )
+        check_not_final(self._checkpoint, "there are no more results")
         number = send(self._checkpoint, Request("send", output, name or "", feedback, ticks))
         return SentFeedback(
             self._checkpoint, number, output, name or f"feedback-{number}", feedback
         )
 
     def feedbacks(self) -> list[dict[str, Any]]:
-        """What stands, oldest first, and what was sent and not taken in yet (``state`` is ``"sent"``)."""
+        """What stands, oldest first, and what was sent and not taken in yet (``state`` is ``"sent"``).
+
+        ``rowsDropped`` are rows since the query began, by each place (stream, operator, output) that the output's results go
+        through. Where several outputs share a place, its rows are shown with each.
+        """
         results = self._results()
         state = state_of(manifests.last(self._checkpoint))
         standing = [
@@ -330,6 +373,7 @@ class Attached:
                 "state": "declared" if s.declared else "standing",
                 "sinceBatch": s.batch,
                 "until": iso(s.until) if s.until is not None and results.clock else s.until,
+                "rowsDropped": _dropped(results, s.output, state.dropped),
             }
             for s in state.standing
         ]
@@ -342,6 +386,7 @@ class Attached:
                 "state": "sent",
                 "sinceBatch": None,
                 "until": None,
+                "rowsDropped": _dropped(results, r.output, state.dropped),
             }
             for number, r in requests(self._checkpoint, state.read).asked
             if r.feedback is not None
@@ -398,6 +443,11 @@ def attach(checkpointLocation: str) -> Attached:
     return Attached(Checkpoint(local_path(checkpointLocation, "checkpointLocation")))
 
 
+def _dropped(results: Results, output: str, dropped: Mapping[str, int]) -> dict[str, int]:
+    result = results.outputs.get(output)
+    return {p: dropped[p] for p in (result.places if result else ()) if dropped.get(p)}
+
+
 def shown(items: Iterable[Mapping[str, Any]]) -> str:
     """What stands, one line each, for people."""
     lines = [
@@ -405,4 +455,8 @@ def shown(items: Iterable[Mapping[str, Any]]) -> str:
         + (f"  until {i['until']}" if i["until"] is not None else "")
         for i in items
     ]
+    dropped = {i["output"]: i["rowsDropped"] for i in items if i["rowsDropped"]}
+    for output, places in dropped.items():
+        rows = ", ".join(f"{place} {count:,}" for place, count in places.items())
+        lines.append(f"      rows dropped on the way to {output}, since the query began: {rows}")
     return "\n".join(lines) or "no feedback stands"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from slackwater.engine.plan import guards as guards_module
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.store.feedback_log import FeedbackState, state_of
+from slackwater.engine.store.manifest import Manifest
 from slackwater.kernels.translate import records as records_module
 from slackwater.model.node import LATE_FIELDS, Late
 from slackwater.semantics import feedback_rules
@@ -23,6 +25,7 @@ from slackwater.semantics.patterns import Pattern
 from slackwater.testing.local.run import LocalInput, LocalRun
 from slackwater.testing.transcripts.query import aggregate
 from tests.engine.feedback.viewport import Viewed, rows, said, source
+from tests.progress_schema import check_part
 
 
 def test_a_batch_reads_and_writes_no_record_once_more(
@@ -67,6 +70,51 @@ def test_a_batch_reads_and_writes_no_record_once_more(
     run.run.start()
     assert state_of(run.step()).standing == state_of(done[-1]).standing
     run.run.stop()
+
+
+@pytest.mark.spec("FC-F20")
+def test_new_records_push_out_none_that_an_operator_has(tmp_path: Path) -> None:
+    """An operator takes on a thousand. Were another one given up for a new one, its windows would stay dark for a while."""
+    run = Viewed(tmp_path, group=None)
+    run.give(rows(batches=6, each=40))
+    run.run.start()
+
+    def send(name: str, segments: Sequence[int]) -> int:
+        """One record for each segment; no two of them can be made one."""
+        tests = [f"segment = {s}, wid < {2000 + s}" for s in segments]
+        feedback = said(" ".join(f"~{{{t}}}" for t in tests), run.plan)
+        assert len(feedback.records) == len(segments)
+        return run.run.send(Request("send", "map", name, feedback))
+
+    far = list(range(-999, 0))
+    for first in range(0, len(far), 60):
+        send(f"far {first}", far[first : first + 60])
+    send("near", [9])
+    (stream,) = run.plan.sources
+    (operator,) = run.plan.operators
+    names = (stream.name, operator.id)
+
+    def asserted(done: Manifest) -> list[set[Pattern]]:
+        return [set(state_of(done).asserted[n]) for n in names]
+
+    def beyond(done: Manifest) -> list[int | None]:
+        return [done.progress["feedback"]["places"][n].get("recordsBeyond") for n in names]
+
+    first = run.step()
+    before = asserted(first)
+    assert [len(a) for a in before] == [1000, 1000] and beyond(first) == [None, None]
+    number = send("more", range(-1005, -1000))
+    for _ in range(2):
+        done = run.step()
+        check_part("feedback", done.progress["feedback"])
+        assert asserted(done) == before and not state_of(done).shades
+        assert beyond(done) == [None, 5], "its input is not asked for more"
+    run.run.send(Request("retract", target=number))
+    done = run.step()
+    assert asserted(done) == before and beyond(done) == [None, None]
+    run.all()
+    run.run.stop()
+    assert {r["segment"] for r in run.rows()} == set(range(9))
 
 
 def test_two_streams_of_which_the_same_ranges_are_given_up(tmp_path: Path) -> None:

@@ -41,19 +41,23 @@ POLICIES: list[Callable[[], Policy]] = [
     lambda: Punctuated("upto"), lambda: Punctuated("upto", data=True),
     lambda: Quality(error=0.2), lambda: Quality(coverage=0.9),
 ]  # fmt: skip
+STRICT: list[Callable[[], Policy]] = [
+    lambda: Quality(error=0.2, strict=True), lambda: Quality(coverage=0.9, strict=True),
+]  # fmt: skip
+"""Lateness is judged row by row, in order of arrival."""
 
 
-def stream(rng: random.Random) -> Source:
+def stream(rng: random.Random, policies: list[Callable[[], Policy]]) -> Source:
     late: LateSetting
-    policy = rng.choice(POLICIES)()
-    rows = isinstance(policy, BoundedRows)
+    policy = rng.choice(policies)()
+    rows = isinstance(policy, BoundedRows) or policies is STRICT
     if not isinstance(policy, Quality) and rng.random() < 0.4:
         policy = policy.futureGuard(3) if rng.random() < 0.5 else policy.idleAfter("5 seconds")  # fmt: skip
     late = "admit" if isinstance(policy, Quality) else rng.choice(["admit", "drop"])
     return Source(
         WIDE, (UNITS,), "cars", policies=(policy,), late=late,
         order=("at",) if rows or rng.random() < 0.2 else (),
-        partition="part" if rng.random() < 0.3 else None,
+        partition="part" if rng.random() < 0.3 and policies is not STRICT else None,
     )  # fmt: skip
 
 
@@ -78,9 +82,11 @@ def given_rows(rng: random.Random) -> list[pa.Table]:
     return made
 
 
-def played(seed: int, feedback: bool) -> tuple[list[Any], list[Any], int]:
+def played(
+    seed: int, feedback: bool, policies: list[Callable[[], Policy]] = POLICIES
+) -> tuple[list[Any], list[Any], int]:
     rng = random.Random(seed)
-    plan = plan_of(stream(rng), late=rng.random() < 0.5)
+    plan = plan_of(stream(rng, policies), late=rng.random() < 0.5)
     tables, splits = given_rows(rng), rng.random() < 0.6
     clock = ManualClock(2_000_000)
     clock.script({n: 4_000_000 * n for n in range(len(tables))})
@@ -148,6 +154,23 @@ def test_progress_and_late_rows_are_the_same_with_and_without_feedback(
         f"{reading}, {by}" for reading in ("fused", "rows") for by in ("footers", "a statement")
     }
     assert ways <= set(TAKEN), f"only {dict(TAKEN)}"
+
+
+@pytest.mark.spec("FC-F19")
+def test_progress_is_the_same_where_lateness_is_judged_row_by_row() -> None:
+    dropped: list[int] = []
+
+    @examples(8)
+    @given(st.integers(0, 2**32 - 1))
+    def same(seed: int) -> None:
+        without, late, _ = played(seed, False, STRICT)
+        streams, told, gone = played(seed, True, STRICT)
+        assert streams == without
+        assert told == late
+        dropped.append(gone)
+
+    same()
+    assert sum(dropped) > 20, "the guards dropped hardly a row"
 
 
 @pytest.mark.parametrize("kind", ["string", "bigint"])

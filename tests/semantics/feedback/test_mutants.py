@@ -301,6 +301,7 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
         "shared",
         function(feedback_rules, "agreed", any_reader),
     ),
+    # The engine drops rows in six places; tests/engine/feedback/test_implausible.py has a row for each.
     "a guard on implausible times": (
         "future",
         function(Guarded, "_implausible", lambda run: False),

@@ -510,6 +510,22 @@ def test_more_records_than_a_place_takes_are_dropped_by_their_readers() -> None:
     made = laid_out([s], [(s, many)])
     assert len(made.places[0].guard) == MOST_AT_A_PLACE
     assert made.outputs == (many[MOST_AT_A_PLACE:],)
+    assert [p.beyond for p in made.places] == [5]
+
+
+def test_what_was_asserted_before_stays_when_more_comes_than_a_place_takes() -> None:
+    """New records come first in their order, and one of the old ones has grown: it stands for what it was."""
+    s = source()
+    every = [Pattern.of({"k": Test.among([i]), "v": Test.among([i])}) for i in range(MOST_AT_A_PLACE + 9)]  # fmt: skip
+    new, old = every[:9], every[9:]
+    grown = Pattern.of({"k": Test.among([-1, MOST_AT_A_PLACE + 8]), "v": Test.among([MOST_AT_A_PLACE + 8])})  # fmt: skip
+    asked = (*new, *old[:-1], grown)
+    made = laid_out([s], [(s, asked)], before={0: tuple(old)})
+    assert made.places[0].asserted == (*old[:-1], grown)
+    assert made.places[0].beyond == 9 and made.outputs == (tuple(new),)
+    # As soon as there is room, the first of the others get it.
+    fewer = laid_out([s], [(s, (*new, *old[2:]))], before={0: tuple(old)})
+    assert fewer.places[0].asserted == (*new[:2], *old[2:]) and fewer.places[0].beyond == 7
 
 
 @pytest.mark.spec("FC-F16")

@@ -6,7 +6,7 @@ the plan and from the manifest that the batch starts from. So a batch that is tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -56,6 +56,7 @@ from slackwater.semantics.feedback_rules import (
     not_covered,
     shades_after,
 )
+from slackwater.semantics.pattern_rules import NO_WANTS, Want, Wants
 from slackwater.semantics.patterns import Patterns
 
 Declared = tuple[tuple[str, Feedback], ...]
@@ -72,6 +73,7 @@ class Arranged:
     """Where feedback acts in a batch: guards for its tasks, and the state for its manifest, without counts.
 
     ``by_filters`` is what the query says itself, by the name of the filter. ``proofs`` are what partials are looked through for.
+    ``beyond`` counts by operator the records that it does not take on, since it has enough.
     """
 
     guards: Guards = NO_GUARDS
@@ -81,6 +83,7 @@ class Arranged:
     unread: Unread = NOTHING
     by_filters: tuple[tuple[str, Feedback], ...] = ()
     proofs: Proofs = field(default_factory=dict)
+    beyond: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---- what stands ----
@@ -149,16 +152,21 @@ def _not_over(
     plan: Plan, stands: Iterable[Standing], base: Manifest, bounds: Bounds
 ) -> tuple[Standing, ...]:
     """What stands without records that no later row of their output can match."""
-    patterns = patterns_of(plan, base.sources, bounds)
     nodes = {o.name: o.node for o in plan.outputs}
+
+    def timed_of(standing: Standing) -> Patterns:
+        return _timed(Same(nodes[standing.output]), Same(standing.feedback))
+
+    stands = tuple(stands)
+    told = ((nodes[s.output], timed_of(s)) for s in stands)
+    patterns = patterns_of(plan, base.sources, bounds, _wants(plan, base, told))
 
     def left(standing: Standing) -> Patterns:
         records = standing.feedback.records
         if standing.declared:
             return records  # it stands as long as it is declared
-        node = nodes[standing.output]
-        name = plan.name_of(node)
-        timed = _timed(Same(node), Same(standing.feedback))
+        name = plan.name_of(nodes[standing.output])
+        timed = timed_of(standing)
         later = not_covered(timed, bounds[name], patterns[name])
         if later is timed:
             return records
@@ -166,6 +174,19 @@ def _not_over(
         return tuple(r for r, t in zip(records, timed, strict=True) if t in wanted)
 
     return without(stands, left)
+
+
+def _wants(plan: Plan, base: Manifest | None, records: Iterable[tuple[Node, Patterns]]) -> Wants:
+    """The patterns that would cover records: those on no other columns. Nobody else may have a use for patterns of an output."""
+    if base is None or not any(s.patterns for s in base.sources.values()):
+        return NO_WANTS
+    index = {id(n): i for i, n in enumerate(plan.nodes)}
+    wanted: dict[int, dict[Want, None]] = {}
+    for node, each in records:
+        wanted.setdefault(index[id(node)], {}).update(
+            dict.fromkeys(Want(frozenset(r.columns)) for r in each)
+        )
+    return {i: tuple(each) for i, each in wanted.items()}
 
 
 @lru_cache(maxsize=256)
@@ -195,12 +216,13 @@ def arranged(
     if ended and not own:
         return idle
     ignored = _ignored(plan, now.standing) if reach != "off" else {}
-    layout = _layout(plan, ignored if acts else {}, own)
-    over = wanted_later(plan, base, bounds)
+    layout = _layout(plan, ignored if acts else {}, own, before)
+    over = wanted_later(plan, base, bounds, layout)
     proofs = proofs_in(Same(plan), Same(layout))
     sealed = still_sealed(plan, proofs, before.sealed, bounds, over) if before.sealed else {}
     if sealed:
-        layout = _layout(plan, ignored if acts else {}, own, asserted_by(plan, sealed))
+        known = asserted_by(plan, sealed)
+        layout = _layout(plan, ignored if acts else {}, own, before, known)
     nodes, names = plan.nodes, plan.names
     states = base.sources if base is not None else {}
     at = reached(plan, states, bounds)
@@ -225,20 +247,32 @@ def arranged(
     )
     changed = changed or state.shades != before.shades
     by_name = _by_name(plan) if own else ()
-    return Arranged(made, state, now.refused, changed, by_filters=by_name, proofs=proofs)
+    beyond = {n: p.beyond for n, p, _ in places if p.beyond}
+    return Arranged(
+        made, state, now.refused, changed, by_filters=by_name, proofs=proofs, beyond=beyond
+    )
 
 
 def wanted_later(
-    plan: Plan, base: Manifest | None, bounds: Bounds
+    plan: Plan, base: Manifest | None, bounds: Bounds, layout: Layout | None = None
 ) -> Callable[[Node, Patterns], Patterns]:
-    """What leaves out the records on an operator that no later row of it can match."""
-    patterns = patterns_of(plan, base.sources if base is not None else {}, bounds)
+    """What leaves out the records on an operator that no later row of it can match; the records are those of ``layout``."""
+    places = zip(plan.nodes, layout.places, strict=True) if layout is not None else ()
+    told = (pair for node, place in places for pair in _told(node, place))
+    sources = base.sources if base is not None else {}
+    patterns = patterns_of(plan, sources, bounds, _wants(plan, base, told))
 
     def over(node: Node, records: Patterns) -> Patterns:
         name = plan.name_of(node)
         return not_covered(records, bounds.get(name, {}), patterns[name])
 
     return over
+
+
+def _told(node: Node, place: Place) -> Iterator[tuple[Node, Patterns]]:
+    """Records that are asserted of an operator, and those that it does not want of its inputs."""
+    yield node, (*place.asserted, *place.guard)
+    yield from zip(node.children, place.ports, strict=False)
 
 
 def _ignored(plan: Plan, standing: Sequence[Standing]) -> dict[str, Patterns]:
@@ -267,17 +301,26 @@ def _by_name(plan: Plan) -> tuple[tuple[str, Feedback], ...]:
     return tuple((plan.names[i], f) for i, f in _by_filters(Same(plan)).items())
 
 
+_ByPlace = tuple[tuple[int, Same[Patterns]], ...]
+
+
 def _layout(
     plan: Plan,
     ignored: Mapping[str, Patterns],
     own: bool,
-    sealed: tuple[tuple[int, Same[Patterns]], ...] = (),
+    before: FeedbackState,
+    sealed: _ByPlace = (),
 ) -> Layout:
     if recall_joins(plan):
         # What a join is measured by decides how long streams are waited for: it must see all rows.
         ignored = {}
     by_output = tuple((o, Same(records)) for o, records in ignored.items())
-    return _laid_out(Same(plan), by_output, own, sealed)
+    layout = _laid_out(Same(plan), by_output, own, sealed)
+    if any(p.beyond for p in layout.places):
+        old = ((i, before.asserted.get(n)) for i, n in enumerate(plan.names))
+        kept = tuple((i, Same(records)) for i, records in old if records)
+        layout = _laid_out(Same(plan), by_output, own, sealed, kept)
+    return layout
 
 
 @lru_cache(maxsize=8)
@@ -285,14 +328,15 @@ def _laid_out(
     plan: Same[Plan],
     ignored: tuple[tuple[str, Same[Patterns]], ...],
     own: bool,
-    sealed: tuple[tuple[int, Same[Patterns]], ...],
+    sealed: _ByPlace,
+    before: _ByPlace = (),
 ) -> Layout:
     """The layout of what stands, which from batch to batch is mostly the same, and the very same object."""
     known = {name: records.it for name, records in ignored}
     outputs = [(o.node, known.get(o.name, ())) for o in plan.it.outputs]
     filters = {i: f.records for i, f in _by_filters(plan).items()} if own else {}
-    known_results = {place: records.it for place, records in sealed}
-    return laid_out(plan.it.nodes, outputs, can_test, filters, sealed=known_results)
+    results, old = ({place: r.it for place, r in each} for each in (sealed, before))
+    return laid_out(plan.it.nodes, outputs, can_test, filters, sealed=results, before=old)
 
 
 def signed(

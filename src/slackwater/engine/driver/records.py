@@ -125,7 +125,7 @@ def feedback_record(
     acts = kept.standing or kept.shades or kept.sealed or batch.by_filters or log
     if not acts and not dropped and not batch.refused:
         return {}
-    names = [*batch.guards.records, *(p for p in dropped if p not in batch.guards.records)]
+    names = dict.fromkeys([*batch.guards.records, *batch.beyond, *dropped])
     return {
         "standing": [
             {
@@ -148,6 +148,7 @@ def feedback_record(
                 "records": batch.guards.records.get(name, 0),
                 "rowsDropped": dropped.get(name, 0),
                 "totalRowsDropped": kept.dropped.get(name, 0),
+                **({"recordsBeyond": batch.beyond[name]} if name in batch.beyond else {}),
             }
             for name in names
         },

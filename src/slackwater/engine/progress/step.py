@@ -16,7 +16,7 @@ from slackwater.semantics.feedback_rules import Reached
 from slackwater.semantics.frontier import Points, frontier
 from slackwater.semantics.limits import START
 from slackwater.semantics.pace import Marks
-from slackwater.semantics.pattern_rules import propagate_patterns
+from slackwater.semantics.pattern_rules import NO_WANTS, Wants, propagate_patterns
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, advance, initial_state
 from slackwater.semantics.settings import resolve_source
@@ -123,12 +123,13 @@ def reached(plan: Plan, states: Mapping[str, SourceState], bounds: Bounds) -> Re
 
 
 def patterns_of(
-    plan: Plan, states: Mapping[str, SourceState], bounds: Bounds
+    plan: Plan, states: Mapping[str, SourceState], bounds: Bounds, more: Wants = NO_WANTS
 ) -> dict[str, Patterns]:
-    """Patterns of every node by name, from the states of the sources and the bounds that go with them."""
+    """Patterns of every node by name, from the states of the sources and the bounds that go with them; see `propagate_patterns`."""
     sources = {s.name: states[s.name].patterns if s.name in states else () for s in plan.sources}
     linear = [bounds.get(name, {}) for name in plan.names]
-    return dict(zip(plan.names, propagate_patterns(plan.nodes, linear, sources), strict=True))
+    found = propagate_patterns(plan.nodes, linear, sources, more)
+    return dict(zip(plan.names, found, strict=True))
 
 
 def frontiers_of(

@@ -14,7 +14,7 @@ from sqlglot import exp
 from slackwater.errors import AnalysisError
 from slackwater.kernels.column_engine import connect, is_engine_error, single_value
 from slackwater.kernels.translate.generator import type_of, typed
-from slackwater.kernels.translate.parse import parse, strip
+from slackwater.kernels.translate.parse import NotRead, parse, strip
 from slackwater.kernels.translate.typed import Context
 from slackwater.kernels.translate.types import INTEGER_DIGITS, INTEGERS, NotTranslatable, decimal_of
 from slackwater.model.zone import fixed_offset
@@ -62,11 +62,8 @@ def condition_of(
     try:
         sql.encode()  # half a character is an error here, not in the engine
         tree = parse(sql)
-    except (NotTranslatable, UnicodeEncodeError) as e:
-        shown = sql.encode(errors="replace").decode()
-        raise AnalysisError(
-            "BAD_FEEDBACK", f"the condition {shown} is {e}", hint="use AND, OR, NOT and comparisons"
-        ) from None
+    except (NotRead, UnicodeEncodeError) as e:
+        raise _unread(sql, e) from None
     return _Reader(columns, ansi, analysed).condition(tree)
 
 
@@ -186,7 +183,7 @@ class _Reader:
         try:
             test = _made(kind, self.ends(column, cast, value), column.type)
         except (TypeError, ValueError):
-            self.refuse(whole)
+            self.refuse_value(column, whole)
         return moved(test, -1) if column.ends else test
 
     def ends(self, column: Column, cast: str, value: Any) -> tuple[Any, Any]:
@@ -238,7 +235,7 @@ class _Reader:
         except (NotTranslatable, ValueError):
             self.refuse(whole)
         if not self.analysed and column is not None and not _comparable(made.type, column.type):
-            self.refuse(whole)
+            self.refuse_value(column, whole)
         sql = made.sql
         if made.type in order.TIMES:
             sql = f"epoch_us({sql})"
@@ -249,8 +246,20 @@ class _Reader:
         except Exception as error:
             if not is_engine_error(error):
                 raise
+            if column is not None:
+                self.refuse_value(column, whole)  # a cast that fails
             self.refuse(whole)
         return _Known(value)
+
+    def refuse_value(self, column: Column, node: exp.Expression) -> NoReturn:
+        part = node.sql(dialect="spark")
+        raise AnalysisError(
+            "BAD_FEEDBACK",
+            f"{part} compares '{column.written}', which is {column.type}, with a value of another type",
+            hint=f"give a value of type {column.type}",
+            part=part,
+            name=column.written,
+        )
 
     def refuse(self, node: exp.Expression) -> NoReturn:
         raise AnalysisError(
@@ -259,6 +268,20 @@ class _Reader:
             hint="compute it as a column of the output, and test that column",
             part=node.sql(dialect="spark"),
         )
+
+
+def _unread(sql: str, error: NotRead | UnicodeEncodeError) -> AnalysisError:
+    """The error of a text that is no condition, with a caret at the fault."""
+    fault, at = (error.fault, error.at) if isinstance(error, NotRead) else ("it is no text", error.start)  # fmt: skip
+    shown = sql.encode(errors="replace").decode().replace("\n", " ").replace("\t", " ")
+    caret = "" if at is None else f"\n  {' ' * at}^"
+    return AnalysisError(
+        "BAD_FEEDBACK",
+        f"the condition is not understood: {fault}\n  {shown}{caret}",
+        hint="write tests of single columns with AND, OR and NOT: speed >= 50 AND wid < 9",
+        text=sql,
+        position=at,
+    )
 
 
 class _PartlyReader(_Reader):
