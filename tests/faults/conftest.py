@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -36,6 +36,19 @@ def line_of(item: pytest.Item) -> tuple[str, str] | None:
 @pytest.fixture(scope="session")
 def lines() -> Table:
     return Table()
+
+
+@pytest.fixture
+def line(request: pytest.FixtureRequest, lines: Table) -> Callable[[int, int, int], None]:
+    """Adds the line of a test that has one: kills, rows that were lost, rows that came twice."""
+
+    def add(kills: int, lost: int, twice: int) -> None:
+        case = line_of(request.node)
+        if case is not None:
+            lines.add(*case, kills, lost, twice)
+            lines.write()
+
+    return add
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ the same input; a verdict is `ok` only if the kill happened and both are 0. A ki
 notes a batch; then the next start takes two files in one batch, and the computation has the batches of Spark's logs. The steps are described in
 `src/slackwater/engine/store/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
 worker was killed and Spark tried its task again. *Two machines*: on a standalone master with two workers of one core, a worker of
-Spark was killed with its executor in a task (*executor only*: its executor alone), while the table of a relation was replaced again and again. `make test` kills the first scenario at every step, too, and
+Spark was killed with its executor in a task (*executor only*: its executor alone), while the table of a relation was replaced again and again. *Relation and rows held*, *relation that is copied*: a process without Spark was killed, and the table was another
+one when it started again. `make test` kills the first scenario and a join with a table that is held whole at every step, too, and
 `make faults-night` kills at random: [A night of faults](faults-night.md).
 
 Each line names the commit it was run at (none: it is older than this rule). A commit that git does not know did not land under its name: [where it is](commits.md). `make faults` runs those cases again that have no

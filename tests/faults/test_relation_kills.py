@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +50,12 @@ processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["tests.faults.test_relation_kills"])
 
 BATCHES = 7
+STARTS = ("lock.taken", "epoch.written", "query.written")
+"""Steps of a start; the last one only of the first."""
 POINTS = [
     p
     for p in (*failpoints.POINTS, *failpoints.RELATION_POINTS)
-    if p not in ("lock.taken", "epoch.written", "query.written", "compact.before")
+    if p not in (*STARTS, "compact.before")
 ]
 """Steps of batches; this query merges no runs, since what waits is written anew."""
 
@@ -289,25 +291,38 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
+Line = Callable[[int, int, int], None]
+SCENARIO = "relation and rows held, {kind}"
+"""Of the lines in the table of faults: those of kills that `make faults` alone makes."""
+KINDS: dict[str, tuple[Form | None, int]] = {
+    "whole": (None, DISK), "segments": (SEGMENTS, DISK), "segments, memory alone": (SEGMENTS, 0),
+}  # fmt: skip
 IN_TASKS = ("task.run.after", "task.output.after", "relation.listed")
+
+
+def _is_quick(point: str, kind: str) -> bool:
+    """Whether `make test` kills there."""
+    return kind == "whole" or (kind == "segments" and point in (*IN_TASKS, *STARTS))
 
 
 @pytest.mark.spec("XJ-F57")
 @pytest.mark.parametrize(
-    ("point", "form", "disk"),
+    ("point", "kind"),
     [
-        *((p, None, DISK) for p in POINTS),
-        *(
-            pytest.param(p, SEGMENTS, disk, marks=() if p in IN_TASKS and disk else pytest.mark.faults)
-            for p in POINTS
-            for disk in (DISK, 0)
-        ),
+        pytest.param(p, kind, marks=() if _is_quick(p, kind) else (pytest.mark.faults, pytest.mark.line(SCENARIO, "{point}")))
+        for kind in KINDS
+        for p in (*STARTS, *POINTS)
     ],
 )  # fmt: skip
 def test_a_table_that_is_replaced_between_kill_and_restart_changes_no_batch_that_had_begun(
-    point: str, form: Form | None, disk: int, state: Path
+    point: str, kind: str, state: Path, line: Line
 ) -> None:
-    assert killed(state, point, 1 if point == "gc.before" else 4, None, form, disk=disk)
+    form, disk = KINDS[kind]
+    once = point in ("gc.before", "query.written")
+    where, hit = ("job.after", 4) if point in STARTS[:2] else (point, 1 if once else 4)
+    assert killed(state, where, hit, None, form, disk=disk)
+    if where != point:  # the start after it dies, too, when the table is another one already
+        assert killed(state, point, 1, 50, form, disk=disk)
     before = taken(state)
     last = manifests.last(Checkpoint(str(state / "checkpoint")))
     at = 0 if last is None else last.batch + 1
@@ -316,7 +331,9 @@ def test_a_table_that_is_replaced_between_kill_and_restart_changes_no_batch_that
     versions = planned(form)
     if at < BATCHES and at not in before:
         versions[at] = 50  # its intent was not written, so it saw the new table
-    compare(state, versions)
+    found = difference(state, versions)
+    line(1 if where == point else 2, *found)
+    assert found == (0, 0)
     # What is killed there was in its last batch but one.
     assert hits or form is None or point == "gc.before", "what was kept was met again"
 
@@ -349,14 +366,20 @@ def test_a_copy_that_is_killed_in_the_making_is_taken_by_nobody(
 
 @pytest.mark.spec("XJ-F57")
 @pytest.mark.parametrize(
-    "seed", [pytest.param(n, marks=[pytest.mark.faults] if n > 1 else []) for n in range(12)]
-)
-def test_kills_at_random_with_copies_in_the_making(seed: int, state: Path) -> None:
+    "seed",
+    [
+        pytest.param(n, marks=[pytest.mark.faults, pytest.mark.line("relation that is copied", "random steps, seed {seed}")] if n > 1 else [])
+        for n in range(12)
+    ],
+)  # fmt: skip
+def test_kills_at_random_with_copies_in_the_making(seed: int, state: Path, line: Line) -> None:
     """A copy is taken by whichever batch begins when it is complete. What is put out is that of the tables that batches are known to have read."""
     draw = random.Random(seed)
     form = SEGMENTS if seed % 2 else None
     for life in range(40):
-        point, hit = draw.choice([*failpoints.COPY_POINTS, *POINTS]), draw.randrange(1, 5)
+        # The first is at a step that every run comes to.
+        point = draw.choice([*failpoints.COPY_POINTS, *POINTS] if life else POINTS)
+        hit = draw.randrange(1, 5) if life else 1
         shown = 60 + life if life else None
         before = taken(state) if life else {}
         ended = not killed(state, point, hit, shown, form, "beside")
@@ -368,28 +391,29 @@ def test_kills_at_random_with_copies_in_the_making(seed: int, state: Path) -> No
         finish(state, 2, None, form, "beside")
     known = noted(state)
     assert sorted(known) == list(range(BATCHES))
-    compare(state, [known[n] for n in range(BATCHES)])
+    found = difference(state, [known[n] for n in range(BATCHES)])
+    line(life, *found)
+    assert found == (0, 0)
     names = [p.name for p in (state / "copies").iterdir() if p.is_dir()]
     assert all(n.startswith("copy-") for n in names if "_making" not in n) and len(names) <= 8
 
 
 @pytest.mark.faults
+@pytest.mark.line(SCENARIO, "random moments, seed {seed}")
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize(
-    ("form", "disk"), [(None, DISK), (SEGMENTS, DISK), (SEGMENTS, 0)], ids=["whole", "disk", "memory"]
-)  # fmt: skip
-def test_kills_at_random_with_rows_that_wait(
-    seed: int, form: Form | None, disk: int, state: Path
-) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_kills_at_random_with_rows_that_wait(seed: int, kind: str, state: Path, line: Line) -> None:
     """Half of them at a step, the others at any moment."""
+    form, disk = KINDS[kind]
     draw = random.Random(seed)
     versions = planned(form)
     shown: int | None = None
     for life in range(40):
-        if draw.random() < 0.5:
+        if draw.random() < 0.5 and life:
             ended = not killed_after(state, draw.uniform(0.1, 0.9), shown, form, disk)
         else:
-            point, hit = draw.choice(POINTS), draw.randrange(1, 5)
+            # The first is at a step that every run comes to.
+            point, hit = draw.choice([*STARTS[:2], *POINTS]), draw.randrange(1, 5) if life else 1
             ended = not killed(state, point, hit, shown, form, disk=disk)
         if ended:
             break
@@ -401,7 +425,9 @@ def test_kills_at_random_with_rows_that_wait(
             versions[at] = shown
     else:
         finish(state, 2, shown, form, disk=disk)
-    compare(state, versions)
+    found = difference(state, versions)
+    line(life, *found)
+    assert found == (0, 0)
 
 
 def on_spark(
