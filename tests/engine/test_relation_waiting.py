@@ -191,10 +191,12 @@ def test_the_room_of_waiting_rows_may_be_given(made: Waits) -> None:
     assert set(made.figures["reads"]) == {"full"}
     made.run.stop()
     made.start(backlog=10_000, room=1_000, memory=40_000)
-    for number in range(10):
+    waited = []
+    for number in range(4):
         made.batch(*range(number, 1000, 100))
         assert all(led["bytes"] <= 500 for led in made.ledgers)
-    assert made.record["waitingRows"] > 0
+        waited.append(made.record["waitingRows"])
+    assert waited[0] > 0
 
 
 def test_rows_that_leave_as_they_come_are_not_kept(made: Waits) -> None:
