@@ -184,6 +184,21 @@ def test_groups_share_a_tenth_of_the_memory_and_a_full_one_serves_the_largest_ba
     assert sorted(out) == sorted(map(name, came))
 
 
+@pytest.mark.spec("XJ-F52")
+def test_the_room_of_waiting_rows_may_be_given(made: Waits) -> None:
+    made.start(backlog=10_000, room=0)
+    assert made.batch(1, 2, 70) == names(1, 2, 70)
+    assert set(made.figures["reads"]) == {"full"}
+    made.run.stop()
+    made.start(backlog=10_000, room=1_000, memory=40_000)
+    waited = []
+    for number in range(4):
+        made.batch(*range(number, 1000, 100))
+        assert all(led["bytes"] <= 500 for led in made.ledgers)
+        waited.append(made.record["waitingRows"])
+    assert waited[0] > 0
+
+
 def test_rows_that_leave_as_they_come_are_not_kept(made: Waits) -> None:
     made.start(backlog=3, always=True)
     assert made.batch(1, 2, 3, 60) == names(1, 2, 3)

@@ -312,6 +312,7 @@ def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
     refused("BAD_OPTION", lambda: start(small, relationEpoch="soon"), "100000 rows")
     refused("BAD_OPTION", lambda: start(small, relationVersions="old"), "newest")
     refused("BAD_OPTION", lambda: start(small, relationBacklog="0"), "3000")
+    refused("BAD_OPTION", lambda: start(small, relationWaiting="much"), "32m")
     refused("BAD_OPTION", lambda: start(small, relationBacklogIn="each"), '"any"')
     every = readings(spark, True).join(sw.relation(path, "id", "d", refresh="1 minute"), on)
     refused("NO_CLOCK", lambda: start(every), "clock")

@@ -15,7 +15,7 @@ QUERY_OPTIONS = (
     "checkpointLocation", "endOfStream", "partitionGroups", "windowPlan", "memory", "compactRuns", "compactRows",
     "smooth", "smoothWindows", "lowTable", "lowFlush", "lowProbe", "sharePanes",
     "checkpointMode", "contracts", "feedback", "relationBacklog", "relationBacklogIn", "relationCopies", "relationDisk", "relationEpoch", "relationForm",
-    "relationSegment", "relationVersions",
+    "relationSegment", "relationVersions", "relationWaiting",
 )  # fmt: skip
 # What our own sinks know. Other formats are Spark's, which takes any option and ignores what it does not know.
 SINK_OPTIONS = {

@@ -43,7 +43,10 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
             option="relationForm",
         )
     epoch = _epoch(options.get("relationepoch"))
-    disk = _disk(options.get("relationdisk", DEFAULT_DISK))
+    disk = _size(
+        options.get("relationdisk", DEFAULT_DISK), "relationDisk", "4g",
+        "executors keep what fits into memory= alone",
+    )  # fmt: skip
     uses: dict[str, RelationUse] = {}
     places: dict[str, str] = {}
     for one in forms_of(plan):
@@ -60,6 +63,8 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
                 name=relation.name,
             )
     rows, always = _backlog(options)
+    given = options.get("relationwaiting")
+    room = None if given is None else _size(given, "relationWaiting", "32m", "no row waits")
     copying, segment = _copying(options)
     for name, use in uses.items():
         if use.copy is not None:
@@ -71,7 +76,9 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
         return {name: replace(use, memory=None, form=WHOLE) for name, use in uses.items()}
     forced = SEGMENTS if form == SEGMENTS else None
     return {
-        name: replace(use, form=forced, epoch=epoch, disk=disk, backlog=rows, always=always)
+        name: replace(
+            use, form=forced, epoch=epoch, disk=disk, backlog=rows, always=always, room=room
+        )
         for name, use in uses.items()
     }
 
@@ -98,19 +105,19 @@ def _backlog(options: Mapping[str, Any]) -> tuple[int, bool]:
     return int(number), batches == "any"
 
 
-def _disk(value: Any) -> int:
-    """The option ``relationDisk``: a size, or 0."""
+def _size(value: Any, option: str, example: str, nothing: str) -> int:
+    """An option that is a size, or 0, with what that means."""
     text = str(value).strip()
     if text in ("0", "off"):
         return 0
     try:
-        return bytes_of(int(text) if text.isdigit() else text, "relationDisk")
+        return bytes_of(int(text) if text.isdigit() else text, option)
     except AnalysisError as error:
         raise AnalysisError(
             "BAD_OPTION",
-            f"relationDisk={value!r} is no size",
-            hint='use a size, such as "4g"; or "0", so that executors keep what fits into memory= alone',
-            option="relationDisk",
+            f"{option}={value!r} is no size",
+            hint=f'use a size, such as "{example}"; or "0", so that {nothing}',
+            option=option,
         ) from error
 
 

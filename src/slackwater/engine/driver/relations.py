@@ -88,7 +88,8 @@ class RelationUse:
     ``form`` says whether its rows are all in memory or read in segments; None: the first where they fit. ``epoch`` is how long rows count as
     new that ask for a segment. ``disk`` is what decoded segments may take on the disk of an executor beyond ``memory``.
     ``copy`` says how it is copied, if it is; without a ``table`` it must be. Where joins let rows wait for segments, one is read when
-    ``backlog`` rows wait for it in a batch without input, or if ``always`` in any.
+    ``backlog`` rows wait for it in a batch without input, or if ``always`` in any; all that wait may take ``room`` bytes, by default one
+    part in `SHARE` of the memory.
     """
 
     table: Table | None
@@ -100,6 +101,7 @@ class RelationUse:
     copy: CopyUse | None = None
     backlog: int = BACKLOG
     always: bool = False
+    room: int | None = None
 
 
 class Relations:
@@ -240,7 +242,8 @@ class Relations:
         use, joins = self._uses[name], [*self._waiting_on(name)]
         if use.memory is None or not joins:
             return None
-        return WaitPolicy(0, use.memory // SHARE // len(joins), use.backlog, use.always)
+        room = use.memory // SHARE if use.room is None else use.room
+        return WaitPolicy(0, room // len(joins), use.backlog, use.always)
 
     def _waiting_on(self, name: str) -> Iterator[tuple[Operator, Waiting]]:
         for op in self._waiting:
