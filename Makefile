@@ -48,6 +48,7 @@ lint: setup ## style, types, layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -m mypy --config-file tools/mypy-tests.ini
 	.venv/bin/lint-imports
 
 format: setup ## rewrite the code in the house style

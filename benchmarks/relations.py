@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from argparse import Namespace
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -54,6 +55,7 @@ STREAM = Data(batches=6, batch_rows=500_000, keys=TABLE_ROWS, mean_delay_seconds
 CASES = (RelationCase("rows", STREAM, 1.3), RelationCase("windows", STREAM, 3.0))
 
 
+TAKES = "At full size all of it takes about 20 minutes on two cores that nobody else uses, most of them for Spark's two forms."
 COSTS = ("empty", "curves", "memory")
 """Parts beside the cases, by which ``--cases`` may name them, too."""
 
@@ -86,6 +88,17 @@ def main(options: Namespace) -> None:
             found[part] = {"figures": made, **stamp}
         store("relations", found, quick=options.quick)
 
+    parts = [c.name for c in every] + [c for c in costs if not getattr(options, f"no_{c}", False)]
+    rounds = ", ".join(f"{c.name} {c.rounds}" for c in every)
+    say(
+        f"to do: {', '.join(parts)}. Rounds after one to warm up, the contenders in turns: {rounds or 'none'}. "
+        + TAKES
+    )
+    began = time.monotonic()
+
+    def after(part: str) -> None:
+        say(f"{part} is done; {(time.monotonic() - began) / 60:.1f} minutes so far")
+
     spark = contenders.session(options.heap)
     try:
         table = write_table(scratch / "data" / "relation")
@@ -95,14 +108,18 @@ def main(options: Namespace) -> None:
             else:
                 source = prepare(case.data, scratch)
                 keep("cases", one_case(spark, case, source, table, scratch))
+            after(case.name)
         if "empty" in costs:
             keep("empty", relation_costs.near_empty(spark, scratch, quick=options.quick))
+            after("empty")
         if "curves" in costs and not options.no_curves:
             keep("curves", relation_costs.curves(spark, scratch, quick=options.quick))
+            after("curves")
     finally:
         spark.stop()
     if "memory" in costs and not options.no_memory:
         keep("memory", relation_costs.memories(options, scratch))
+        after("memory")
     text = relations_page.page(found)
     print(text)
     if not options.quick:

@@ -83,7 +83,8 @@ def totals(machine: Any, script: Any) -> Counter[Any]:
         for r in seen.outputs["out"]:
             shown = {k: v for k, v in r.items() if k != "window"}
             mean = shown.pop("mean", None)
-            found[(*shown.items(), None if mean is None else round(mean, 9))] += 1
+            row = (*shown.items(), None if mean is None else round(mean, 9))
+            found[row] += 1
     return found
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
-from benchmarks import large_relations
+from benchmarks import large_relations, relations_page
 from benchmarks.cases import NATIVE, SPLITS
 from benchmarks.datagen import prepare
+from benchmarks.large_relations import MEMORY_ALONE, TUNED
 from benchmarks.relations import CASES, RANGE, SLIDE, STREAM, check, write_table
 from benchmarks.windows import WrongAnswerError
 
@@ -66,3 +68,51 @@ def test_large_cases_have_their_keys_in_the_table_and_notice_what_is_missing(
     duckdb.sql(f"COPY (SELECT * {joined} LIMIT 399) TO '{out}/a.parquet'")
     with pytest.raises(WrongAnswerError, match="gave"):
         large_relations.check(SPLITS, case, source, table, out)
+
+
+def _measured(*seconds: float) -> dict[str, Any]:
+    """A contender whose rounds had one warm batch each."""
+    return {
+        "median_seconds": sorted(seconds)[len(seconds) // 2],
+        "batch_seconds": [[s] for s in seconds],
+        "first_batch_seconds": [1.0 for _ in seconds],
+        "parts": {"job": seconds[0] - 0.1, "spark": 0.1},
+        "stages": [seconds[0] - 0.2],
+    }
+
+
+def _found(alone: tuple[float, ...]) -> dict[str, Any]:
+    contenders = {
+        NATIVE: _measured(4.0, 4.4, 3.6), TUNED: _measured(2.0, 2.0, 2.0),
+        SPLITS: _measured(0.5, 0.5, 0.5), MEMORY_ALONE: _measured(*alone),
+    }  # fmt: skip
+    read = {"reads": 766, "hits": 34, "misses": 766, "residentBytes": 1}
+    case = {
+        "name": "large-uniform", "target": 6.0, "tuned_target": 1.0, "commit": "c", "contenders": contenders,
+        "data": {"kind": "uniform", "rounds": 3, "table_rows": 10, "batch_rows": 500_000},
+        "reads": {SPLITS: [read], MEMORY_ALONE: [read]},
+    }  # fmt: skip
+    peaks = {NATIVE: 2e9, TUNED: 3e9, SPLITS: 1e9, MEMORY_ALONE: 2.5e9}
+    memory = [{"contender": c, "pss": p, "by_program": {}} for c, p in peaks.items()]
+    return {"cases": [], "large": [case], "memory": {"figures": memory, "commit": "c"}}
+
+
+def test_memory_alone_has_its_own_verdicts_and_what_is_missed_a_profile() -> None:
+    found = _found((2.0, 2.2, 1.8))
+    (row,) = relations_page.large_rows(found, MEMORY_ALONE)
+    assert row[4:7] == ["2.0x (2.0x to 2.0x)", "6.0x", "missed by 67%"]
+    assert row[7:10] == ["1.0x (0.9x to 1.1x)", "1.0x", "met"]
+    assert relations_page.large_rows(found, SPLITS)[0][6] == "met"
+    assert "misses 1 of 1: uniform 2.0x of 6.0x" in relations_page.strict(found)
+    (profile,) = relations_page.profile_rows(found)
+    assert profile[1:] == ["memory alone", "2000 ms", "job 1900, spark 100", "1800", "766, 34"]
+    assert relations_page.large_rows(_found((2.0,)), MEMORY_ALONE)[0][4] == "2.0x (1 run)"
+
+
+def test_peak_memory_is_held_against_sparks() -> None:
+    lines = relations_page.page(_found((2.0, 2.2, 1.8))).splitlines()
+    verdicts = {
+        c: next(x for x in lines if x.startswith(f"| {c} |") and " MB |" in x).split("|")[3].strip()
+        for c in (NATIVE, SPLITS, MEMORY_ALONE)
+    }
+    assert verdicts == {NATIVE: "", SPLITS: "met", MEMORY_ALONE: "missed by 25%"}

@@ -112,6 +112,7 @@ def read(page: Path) -> dict[tuple[str, str], Line]:
         # A line from before lines named their commit lacks the last cell.
         if text.startswith("|") and len(cells) in (7, 8) and cells[2].isdigit():
             when, commit = cells[6], "".join(cells[7:])
-            line = Line(cells[0], cells[1], *(int(c) for c in cells[2:5]), when, commit)  # type: ignore[misc]
+            kills, lost, twice = map(int, cells[2:5])
+            line = Line(cells[0], cells[1], kills, lost, twice, when, commit)
             found[line.scenario, line.point] = line
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import random
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ FIELDS = (
 )  # fmt: skip
 NODE = Source(FIELDS, (TimeColumn("ts", "long", 1),), "s", policies=(BoundedDelay(delay=1),))
 ENDS = (-(1 << 63), -(1 << 63) + 1, (1 << 63) - 2, (1 << 63) - 1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def value(rng: random.Random, type: str) -> Any:
