@@ -19,7 +19,7 @@ from slackwater.engine.driver.relations import (
 )
 from slackwater.engine.plan.plan import Plan
 from slackwater.errors import AnalysisError
-from slackwater.model.node import Waiting
+from slackwater.model.node import Lookup, Waiting
 from slackwater.model.spans import in_words
 from slackwater.model.time import parse_duration
 from slackwater.semantics.segments import Epoch
@@ -47,21 +47,7 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
         options.get("relationdisk", DEFAULT_DISK), "relationDisk", "4g",
         "executors keep what fits into memory= alone",
     )  # fmt: skip
-    uses: dict[str, RelationUse] = {}
-    places: dict[str, str] = {}
-    for one in forms_of(plan):
-        relation = one.relation
-        use = relation.use
-        assert isinstance(use, RelationUse), "the surface says how a relation's rows are had"
-        if uses.setdefault(relation.name, use) != use or places.setdefault(
-            relation.name, relation.path
-        ) != relation.path:  # fmt: skip
-            raise AnalysisError(
-                "DUPLICATE_NAME",
-                f"two relations are called {relation.name!r}",
-                hint="give each a name= of its own, or use one sw.relation(...) for all joins",
-                name=relation.name,
-            )
+    uses, places = _by_name(plan)
     rows, always = _backlog(options)
     given = options.get("relationwaiting")
     room = None if given is None else _size(given, "relationWaiting", "32m", "no row waits")
@@ -81,6 +67,38 @@ def relation_uses(plan: Plan, options: Mapping[str, Any]) -> dict[str, RelationU
         )
         for name, use in uses.items()
     }
+
+
+def _by_name(plan: Plan) -> tuple[dict[str, RelationUse], dict[str, str]]:
+    """How the relations of a plan are had, and where they lie, by their names; two of one name are refused.
+
+    The nodes are asked, each for itself: forms in which relations are read know neither, and are alike where columns are.
+    """
+    uses: dict[str, RelationUse] = {}
+    places: dict[str, str] = {}
+    seen: set[int] = set()
+    waiting = [output.node for output in plan.outputs]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        waiting += node.children
+        if not isinstance(node, Lookup):
+            continue
+        relation = node.relation
+        use = relation.use
+        assert isinstance(use, RelationUse), "the surface says how a relation's rows are had"
+        if uses.setdefault(relation.name, use) != use or places.setdefault(
+            relation.name, relation.path
+        ) != relation.path:  # fmt: skip
+            raise AnalysisError(
+                "DUPLICATE_NAME",
+                f"two relations are called {relation.name!r}",
+                hint="give each a name= of its own, or use one sw.relation(...) for all joins",
+                name=relation.name,
+            )
+    return uses, places
 
 
 def _backlog(options: Mapping[str, Any]) -> tuple[int, bool]:

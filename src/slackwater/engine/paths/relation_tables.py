@@ -48,7 +48,7 @@ from slackwater.model.node import raw_name
 MOST_TABLES = 16
 """Tables that a process holds on to, the latest. They are mapped files, as a rule."""
 
-_tables: OrderedDict[tuple[str, str, str], Mapping[bool, pa.Table]] = OrderedDict()
+_tables: OrderedDict[tuple[str, str, str, str], Mapping[bool, pa.Table]] = OrderedDict()
 
 
 def relation_tables(
@@ -179,13 +179,14 @@ def _whole_tables(
 def _table(batch: Batch, form: TableForm, reads: Reads, counted: bool) -> pa.Table:
     version = batch.relations[form.name].version
     # Without the version, rows of the last one would be taken for those of this.
-    place = (batch.root, form.digest, version)
+    # Values of folders are read in the zone, and a checkpoint may be made anew in another one.
+    place = (batch.root, batch.plan.zone, form.digest, version)
     known = _tables.get(place)
     if known is None:
         reads.misses += 1
         whole = _read(batch, form, version, reads)
         # What was there of other versions is of no use any more.
-        for old in [p for p in list(_tables) if p[:2] == place[:2]]:
+        for old in [p for p in list(_tables) if p[:3] == place[:3]]:
             _tables.pop(old, None)
         known = {False: whole}
     else:

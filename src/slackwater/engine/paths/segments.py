@@ -148,11 +148,11 @@ def _by_key(group: RowGroup, stored: Sequence[bool]) -> tuple[Bounds, ...]:
     return tuple(next(known) if is_stored else None for is_stored in stored)
 
 
-_indexes: OrderedDict[tuple[str, str, Relation], SegmentIndex] = OrderedDict()
+_indexes: OrderedDict[tuple[str, str, str, Relation], SegmentIndex] = OrderedDict()
 
 
 def _index(batch: Batch, form: TableForm, version: str) -> SegmentIndex:
-    place = (batch.root, version, form.relation)
+    place = (batch.root, batch.plan.zone, version, form.relation)
     known = _indexes.get(place)
     if known is None:
         listed = read_version(batch.settings.storage, PurePath(batch.root), form.name, version)
