@@ -257,6 +257,17 @@ def test_the_viewport_example(
     assert "in view: 40 to 60" in capsys.readouterr().out
 
 
+def test_what_is_parsed_behind_the_stream_is_parsed_for_rows_in_view_alone(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A message out of view would fail the query if anybody parsed it."""
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "parse_behind.py"))
+    monkeypatch.setattr(sw, "session", lambda: spark, raising=False)
+    assert example["main"]() == (8, True)
+    assert "parsed behind sw.stream: 8 averages" in capsys.readouterr().out
+
+
 def test_the_example_of_rare_maxima(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
