@@ -13,6 +13,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.driver import host, job
 from slackwater.model.names import BARE, SOURCE
+from slackwater.testing.clock import ManualClock
 from tests.surface.helpers import at, run
 
 pytestmark = pytest.mark.spark
@@ -62,8 +63,9 @@ def stream(spark: Any, time: str = "timestamp", **others: Any) -> sw.Stream:
     if time == "timestamp_ntz":
         rows = [[(r[0], None if r[1] is None else r[1].replace(tzinfo=None), *r[2:]) for r in b] for b in rows]  # fmt: skip
     df = sw.replay(spark, rows, SCHEMA.replace("timestamp", time))
-    span = 10 if time == "bigint" else "10 seconds"
-    policy = sw.BoundedDelay(span).futureGuard(3600 if time == "bigint" else "1 hour")
+    policy = sw.BoundedDelay("10 seconds").futureGuard("1 hour")
+    if time == "bigint":
+        others["timeUnit"] = "second"
     return sw.stream(df, time="ts", name="cars", progress=policy, late="drop", **others)
 
 
@@ -115,9 +117,9 @@ def played(
     """The rows of each output by batch, and the progress records."""
     taken: dict[str, dict[int, pa.Table]] = {name: {} for name in streams}
     writers = [
-        one.writeStream.queryName(name)._foreach_table(
-            lambda table, batch, name=name: taken[name].__setitem__(batch, table)
-        )
+        one.writeStream.queryName(name)
+        ._foreach_table(lambda table, batch, name=name: taken[name].__setitem__(batch, table))
+        .clock(ManualClock(int(at(120).timestamp()) * 1_000_000))
         for name, one in streams.items()
     ]
     q = sw.start(
@@ -141,11 +143,13 @@ def test_two_inputs_that_share_places_lose_each_its_own(
     df = sw.replay(spark, rows, "place int, at timestamp, side string")
     policy = sw.BoundedDelay("10 seconds").futureGuard("1 hour")
     right = sw.stream(df, time="at", name="right", progress=policy, partition="side")
-    result = left.join(right, on=left["segment"] == right["place"], within=sw.band(before="1 second", after="1 second"))
-    got = []
-    for wanted in (None, {"map": [sw.only("segment = 2")]}):
-        got.append(played({"map": result}, tmp_path / str(bool(wanted)), wanted))
-    (rows_of, records), (view, others) = got
+    result = left.join(
+        right,
+        on=left["segment"] == right["place"],
+        within=sw.band(before="1 second", after="1 second"),
+    )
+    rows_of, records = played({"map": result}, tmp_path / "all", None)
+    view, others = played({"map": result}, tmp_path / "view", {"map": [sw.only("segment = 2")]})
     assert [r["streams"] for r in others] == [r["streams"] for r in records]
     assert view["map"] == [[r for r in b if r["segment"] == 2] for b in rows_of["map"]]
     assert sum(map(len, view["map"])) > 4
@@ -166,7 +170,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
         metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
         before = metrics.METRIC_COMPILATION_TIME().getCount()
         found = real(frame, batch, *rest)
-        seen.append((metrics.METRIC_COMPILATION_TIME().getCount() - before, str(dict(batch.guards.scans))))
+        seen.append(
+            (metrics.METRIC_COMPILATION_TIME().getCount() - before, str(dict(batch.guards.scans)))
+        )
         return found
 
     monkeypatch.setattr(host, "run_job", watched)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from slackwater.engine.analysis.analyse import fields_of, struct_of
 from slackwater.engine.lowlevel.bare import Bare, emptied
 from slackwater.engine.lowlevel.tasks import RowInput
-from slackwater.engine.paths.batch import Batch
 from slackwater.engine.parquet.folders import Folders, data_files
+from slackwater.engine.paths.batch import Batch
 from slackwater.engine.plan.columns import carried
 from slackwater.engine.plan.plan import Path, Plan
 from slackwater.engine.plan.reading import (
