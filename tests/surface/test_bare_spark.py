@@ -12,6 +12,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.engine.driver import host, job
+from slackwater.engine.lowlevel import bare, inputs
 from slackwater.model.names import BARE, SOURCE
 from slackwater.testing.clock import ManualClock
 from tests.surface.helpers import at, run
@@ -32,6 +33,11 @@ BATCHES[2] += [
     (None, at(45), "no segment", (1, None), [None], None),
     (2, at(46), None, None, None, None),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _few_columns_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bare, "FEWEST", 1)
 
 
 @pytest.fixture
@@ -104,10 +110,10 @@ def test_what_nobody_needs_leaves_the_jvm_as_null(
     for given, batch in zip(BATCHES, handed, strict=False):
         assert len(batch) == len(given)
         for row, (segment, _, text, *_rest) in zip(batch, given, strict=True):
-            bare = segment not in (2, 3) and text not in whole
-            assert row[BARE] == bare, row
+            given_up = segment not in (2, 3) and text not in whole
+            assert row[BARE] == given_up, row
             texts = [row[n] for n in NAMES[2:5]]
-            assert texts == [None] * 3 if bare else row["a b"] == text
+            assert texts == [None] * 3 if given_up else row["a b"] == text
     assert sum(r[BARE] for b in handed for r in b) == 2 * 5 + 1
 
 
@@ -181,8 +187,16 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
 
 @pytest.mark.spec("FC-F19")
 def test_a_limit_that_moves_compiles_nothing_anew_in_one_job_and_one_read(
-    spark: Any, tmp_path: Path, batches: list[tuple[int, str]]
+    spark: Any, tmp_path: Path, batches: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    numbers: list[tuple[int, ...]] = []
+    real = inputs.emptied
+
+    def watched(frame: Any, found: Any, places: Any) -> Any:
+        numbers.extend(one.numbers for one in found)
+        return real(frame, found, places)
+
+    monkeypatch.setattr(inputs, "emptied", watched)
     log = tmp_path / "reads"
 
     def counted(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -199,6 +213,7 @@ def test_a_limit_that_moves_compiles_nothing_anew_in_one_job_and_one_read(
     done = run(live, tmp_path / "ck", end=False)
     limits = [text for _, text in batches]
     assert len(set(limits)) == len(limits) == 7, "the limit does not move"
+    assert len(set(numbers)) == len(numbers) >= 6
     assert [n for n, _ in batches][3:] == [0] * 4, batches
     assert len(log.read_text()) == sum(map(len, rows))
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(done.query.runId)
