@@ -71,6 +71,7 @@ def stream(spark: Any, time: str = "timestamp", **others: Any) -> sw.Stream:
     df = sw.replay(spark, rows, SCHEMA.replace("timestamp", time))
     policy = sw.BoundedDelay("10 seconds").futureGuard("1 hour")
     if time == "bigint":
+        policy = sw.BoundedDelay(10).futureGuard(3600)
         others["timeUnit"] = "second"
     return sw.stream(df, time="ts", name="cars", progress=policy, late="drop", **others)
 

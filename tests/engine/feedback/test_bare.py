@@ -133,7 +133,7 @@ class Case:
             ts = 4 * n + rng.randint(-4, 4) + (20 if rng.random() < 0.08 else 0)
             segment = rng.randint(0, 3)
             tests = [
-                ("segment", {"op": "=", "value": str(segment)}),
+                ("a b", {"op": "=", "value": "a"}),
                 ("ts", {"op": "<", "value": str(4 * n)}),
             ]
             return {
