@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.lowlevel import bare
 from slackwater.engine.lowlevel.bare import Bare
 from slackwater.engine.lowlevel.source_task import SourceTask
+from slackwater.engine.plan.columns import read_by_progress
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.feedback_log import state_of
@@ -34,6 +36,7 @@ from slackwater.model.policy import (
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback.standing import Request
+from slackwater.semantics.patterns import Pattern, Test
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import scratch_folder
 from slackwater.testing.transcripts.query import aggregate
@@ -244,6 +247,14 @@ def said_of(ran: Ran) -> Any:
         for name, batches in ran.rows.items()
     }
     return rows, ran.streams, {b: state_of(m).dropped for b, m in ran.manifests.items()}
+
+
+def test_progress_reads_what_patterns_in_force_speak_of() -> None:
+    source = Source(FIELDS, (UNITS,), "cars", policies=(Punctuated("said"),))
+    plan = passed(build([Output("map", source)], ansi=True, zone="UTC"), Written())
+    state: Any = SimpleNamespace(patterns=(Pattern.of({"a b": Test.among(["a"])}),))
+    for known, there in ((None, False), (state, True)):
+        assert any("a b" in c for c in read_by_progress(plan, source, known)) == there
 
 
 @pytest.mark.parametrize("texts", [bare.FEWEST - 1, bare.FEWEST])
