@@ -12,7 +12,9 @@ import pytest
 
 import slackwater as sw
 from slackwater.engine.driver import host, job
+from slackwater.engine.lowlevel import bare, inputs
 from slackwater.model.names import BARE, SOURCE
+from slackwater.testing.clock import ManualClock
 from tests.surface.helpers import at, run
 
 pytestmark = pytest.mark.spark
@@ -31,6 +33,11 @@ BATCHES[2] += [
     (None, at(45), "no segment", (1, None), [None], None),
     (2, at(46), None, None, None, None),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _few_columns_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bare, "FEWEST", 1)
 
 
 @pytest.fixture
@@ -62,8 +69,10 @@ def stream(spark: Any, time: str = "timestamp", **others: Any) -> sw.Stream:
     if time == "timestamp_ntz":
         rows = [[(r[0], None if r[1] is None else r[1].replace(tzinfo=None), *r[2:]) for r in b] for b in rows]  # fmt: skip
     df = sw.replay(spark, rows, SCHEMA.replace("timestamp", time))
-    span = 10 if time == "bigint" else "10 seconds"
-    policy = sw.BoundedDelay(span).futureGuard(3600 if time == "bigint" else "1 hour")
+    policy = sw.BoundedDelay("10 seconds").futureGuard("1 hour")
+    if time == "bigint":
+        policy = sw.BoundedDelay(10).futureGuard(3600)
+        others["timeUnit"] = "second"
     return sw.stream(df, time="ts", name="cars", progress=policy, late="drop", **others)
 
 
@@ -102,10 +111,10 @@ def test_what_nobody_needs_leaves_the_jvm_as_null(
     for given, batch in zip(BATCHES, handed, strict=False):
         assert len(batch) == len(given)
         for row, (segment, _, text, *_rest) in zip(batch, given, strict=True):
-            bare = segment not in (2, 3) and text not in whole
-            assert row[BARE] == bare, row
+            given_up = segment not in (2, 3) and text not in whole
+            assert row[BARE] == given_up, row
             texts = [row[n] for n in NAMES[2:5]]
-            assert texts == [None] * 3 if bare else row["a b"] == text
+            assert texts == [None] * 3 if given_up else row["a b"] == text
     assert sum(r[BARE] for b in handed for r in b) == 2 * 5 + 1
 
 
@@ -115,9 +124,9 @@ def played(
     """The rows of each output by batch, and the progress records."""
     taken: dict[str, dict[int, pa.Table]] = {name: {} for name in streams}
     writers = [
-        one.writeStream.queryName(name)._foreach_table(
-            lambda table, batch, name=name: taken[name].__setitem__(batch, table)
-        )
+        one.writeStream.queryName(name)
+        ._foreach_table(lambda table, batch, name=name: taken[name].__setitem__(batch, table))
+        .clock(ManualClock(int(at(120).timestamp()) * 1_000_000))
         for name, one in streams.items()
     ]
     q = sw.start(
@@ -141,11 +150,13 @@ def test_two_inputs_that_share_places_lose_each_its_own(
     df = sw.replay(spark, rows, "place int, at timestamp, side string")
     policy = sw.BoundedDelay("10 seconds").futureGuard("1 hour")
     right = sw.stream(df, time="at", name="right", progress=policy, partition="side")
-    result = left.join(right, on=left["segment"] == right["place"], within=sw.band(before="1 second", after="1 second"))
-    got = []
-    for wanted in (None, {"map": [sw.only("segment = 2")]}):
-        got.append(played({"map": result}, tmp_path / str(bool(wanted)), wanted))
-    (rows_of, records), (view, others) = got
+    result = left.join(
+        right,
+        on=left["segment"] == right["place"],
+        within=sw.band(before="1 second", after="1 second"),
+    )
+    rows_of, records = played({"map": result}, tmp_path / "all", None)
+    view, others = played({"map": result}, tmp_path / "view", {"map": [sw.only("segment = 2")]})
     assert [r["streams"] for r in others] == [r["streams"] for r in records]
     assert view["map"] == [[r for r in b if r["segment"] == 2] for b in rows_of["map"]]
     assert sum(map(len, view["map"])) > 4
@@ -166,7 +177,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
         metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
         before = metrics.METRIC_COMPILATION_TIME().getCount()
         found = real(frame, batch, *rest)
-        seen.append((metrics.METRIC_COMPILATION_TIME().getCount() - before, str(dict(batch.guards.scans))))
+        seen.append(
+            (metrics.METRIC_COMPILATION_TIME().getCount() - before, str(dict(batch.guards.scans)))
+        )
         return found
 
     monkeypatch.setattr(host, "run_job", watched)
@@ -175,8 +188,16 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, str]]]:
 
 @pytest.mark.spec("FC-F19")
 def test_a_limit_that_moves_compiles_nothing_anew_in_one_job_and_one_read(
-    spark: Any, tmp_path: Path, batches: list[tuple[int, str]]
+    spark: Any, tmp_path: Path, batches: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    numbers: list[tuple[int, ...]] = []
+    real = inputs.emptied
+
+    def watched(frame: Any, found: Any, places: Any) -> Any:
+        numbers.extend(one.numbers for one in found)
+        return real(frame, found, places)
+
+    monkeypatch.setattr(inputs, "emptied", watched)
     log = tmp_path / "reads"
 
     def counted(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -193,6 +214,7 @@ def test_a_limit_that_moves_compiles_nothing_anew_in_one_job_and_one_read(
     done = run(live, tmp_path / "ck", end=False)
     limits = [text for _, text in batches]
     assert len(set(limits)) == len(limits) == 7, "the limit does not move"
+    assert len(set(numbers)) == len(numbers) >= 6
     assert [n for n, _ in batches][3:] == [0] * 4, batches
     assert len(log.read_text()) == sum(map(len, rows))
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(done.query.runId)

@@ -11,8 +11,10 @@ import pytest
 from slackwater.engine.lowlevel import fused_scan, given_up, tasks
 from slackwater.engine.plan.plan import Plan
 from slackwater.model.node import LateSetting
+from slackwater.model.policy import Punctuated
+from slackwater.model.schema import Field
 from slackwater.testing.local.run import scratch_folder
-from tests.engine.feedback.viewport import Viewed, plan_of, source, view
+from tests.engine.feedback.viewport import FIELDS, Viewed, plan_of, source, view
 
 IN_VIEW = (4, 5)
 
@@ -59,12 +61,15 @@ class Watched:
         monkeypatch.setattr(fused_scan, "scan_to_arrow", reduce)
         monkeypatch.setattr(given_up, "scan_to_arrow", measure)
         monkeypatch.setattr(tasks, "scan_rows", scan)
+        monkeypatch.setattr(given_up, "scan_rows", scan)
 
-    def second(self, table: pa.Table, *, feedback: bool = True) -> tuple[list[str], dict[str, Any]]:
+    def second(
+        self, table: pa.Table, *, feedback: bool = True, first: pa.Table = FIRST
+    ) -> tuple[list[str], dict[str, Any]]:
         """The statements over a second batch, and its progress; one row group, so that none is left unopened."""
         with scratch_folder() as folder:
             run = Viewed(folder, self.plan, group=None)
-            run.give([FIRST, table])
+            run.give([first, table])
             run.run.start()
             if feedback:
                 run.run.send(view(self.plan, *IN_VIEW))
@@ -112,6 +117,30 @@ def test_a_second_statement_reads_no_column_that_progress_does_not_need(
     # A late row that matches is dropped where it is not read for others, and enters operators only under "admit".
     dropped = 2 if setting == "admit" else 1
     assert progress["feedback"]["places"]["cars"]["rowsDropped"] == dropped
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.spec("FC-F19")
+def test_of_a_punctuated_stream_a_second_statement_reads_punctuation_too(
+    monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    fields = (*FIELDS, Field("upto", "bigint"))
+    plan = plan_of(source(fields=fields, policies=(Punctuated("upto"),)), late=late)
+    upto = pa.array([None, None, 13, None, 12], pa.int64())
+    found = [
+        Watched(monkeypatch, plan).second(
+            ON_TIME.append_column("upto", upto), feedback=feedback,
+            first=FIRST.append_column("upto", pa.array([None] * 3 + [12], pa.int64())),
+        )
+        for feedback in (False, True)
+    ]  # fmt: skip
+    (_, without), (statements, progress) = found
+    (own,) = [columns(s) for s in statements if "v" not in columns(s)]
+    assert len(statements) == 2 and own == {"ts", "segment", "upto"}
+    assert progress["streams"] == without["streams"]
+    assert progress["streams"]["cars"]["bounds"]["ts"]["ticks"] == 13
+    # Two of the three that match are punctuation, and no data.
+    assert progress["feedback"]["places"]["cars"]["rowsDropped"] == 1
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["fused", "rows"])

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.lowlevel import bare
 from slackwater.engine.lowlevel.bare import Bare
 from slackwater.engine.lowlevel.source_task import SourceTask
+from slackwater.engine.plan.columns import read_by_progress
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.feedback_log import state_of
@@ -34,6 +36,7 @@ from slackwater.model.policy import (
 from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback.standing import Request
+from slackwater.semantics.patterns import Pattern, Test
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import scratch_folder
 from slackwater.testing.transcripts.query import aggregate
@@ -113,12 +116,15 @@ class Case:
         self.plan: Plan = passed(build(outputs, ansi=True, zone="UTC"), Written())
         texts = ["~{segment >= 0}", "~{segment < 2}", "~{segment <> 1} ~{segment IS NULL}"]
         self.text = rng.choice(texts if target else [*texts, self._on_time(rng)])
+        self.splits = not target and rng.random() < 0.3
         self.tables = [self._rows(rng, n) for n in range(rng.randint(3, 6))]
 
     def _on_time(self, rng: random.Random) -> str:
         if self.reader == "map":
             return "~{segment < 2, wid < 2} ~{wid >= 5}"
-        return rng.choice(["~{ts < 9} ~{segment = 1}", "~{segment < 2, ts >= 6}", "~{`a b` >= 'b'}"])
+        return rng.choice(
+            ["~{ts < 9} ~{segment = 1}", "~{segment < 2, ts >= 6}", "~{`a b` >= 'b'}"]
+        )
 
     def _map(self, rng: random.Random) -> Node:
         value = rng.choice(["count(*)", "max(note)"])
@@ -129,7 +135,10 @@ class Case:
         def row(i: int) -> dict[str, Any]:
             ts = 4 * n + rng.randint(-4, 4) + (20 if rng.random() < 0.08 else 0)
             segment = rng.randint(0, 3)
-            tests = [("segment", {"op": "=", "value": str(segment)}), ("ts", {"op": "<", "value": str(4 * n)})]
+            tests = [
+                ("a b", {"op": "=", "value": "a"}),
+                ("ts", {"op": "<", "value": str(4 * n)}),
+            ]
             return {
                 "segment": None if rng.random() < 0.1 else segment,
                 "ts": None if rng.random() < 0.05 else ts,
@@ -151,7 +160,7 @@ class Case:
         clock = ManualClock(2_000_000)
         clock.script({n: 4_000_000 * n for n in range(len(self.tables))})
         with scratch_folder() as folder:
-            run = Viewed(folder, self.plan, splits=False, clock=clock, group=None)
+            run = Viewed(folder, self.plan, splits=self.splits, clock=clock, group=None)
             run.give(self.tables)
             run.run.start()
             if feedback:
@@ -168,8 +177,17 @@ class Case:
 
 
 def same(seed: int) -> None:
-    case = Case(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bare, "FEWEST", 1)
+        if seed % 2:  # numbers and times are taken away here as texts are
+            patch.setattr(bare, "_AS_WIDE_AS_NULL", ("-",))
+        _same(Case(seed))
+
+
+def _same(case: Case) -> None:
     kinds = [case.policy, case.reader, "late rows" if case.has_late else "no late rows"]
+    if case.splits:
+        kinds = [f"{case.policy} of files"]
     with watched(*kinds):
         found = case.play(feedback=True)
     with without_bare_rows():
@@ -190,6 +208,7 @@ def test_results_late_rows_and_progress_are_the_same_whether_rows_are_bare_or_no
 
     alike()
     kinds = {*AT, "map", "late rows", "no late rows", *POLICIES}
+    kinds |= {f"{policy} of files" for policy in ("punctuated", "data", "patterns")}
     assert kinds <= set(+TAKEN), f"only {dict(TAKEN)}"
 
 
@@ -199,6 +218,7 @@ def test_operators_give_the_same_whether_rows_are_bare_or_not(
 ) -> None:
     """Over rows of numbers alone, which are taken away here as texts are."""
     monkeypatch.setattr(bare, "_AS_WIDE_AS_NULL", ("-",))
+    monkeypatch.setattr(bare, "FEWEST", 1)
 
     @examples(3)
     @given(st.integers(0, 2**32 - 1))
@@ -227,3 +247,36 @@ def said_of(ran: Ran) -> Any:
         for name, batches in ran.rows.items()
     }
     return rows, ran.streams, {b: state_of(m).dropped for b, m in ran.manifests.items()}
+
+
+def test_progress_reads_what_patterns_in_force_speak_of() -> None:
+    source = Source(FIELDS, (UNITS,), "cars", policies=(Punctuated("said"),))
+    plan = passed(build([Output("map", source)], ansi=True, zone="UTC"), Written())
+    state: Any = SimpleNamespace(patterns=(Pattern.of({"a b": Test.among(["a"])}),))
+    for known, there in ((None, False), (state, True)):
+        assert any("a b" in c for c in read_by_progress(plan, source, known)) == there
+
+
+@pytest.mark.parametrize("texts", [bare.FEWEST - 1, bare.FEWEST])
+def test_rows_with_few_texts_stay_whole(texts: int) -> None:
+    """To plan and to test would cost more than it saves."""
+    names = [f"t{i}" for i in range(texts)]
+    fields = (
+        Field("segment", "bigint"),
+        Field("ts", "bigint"),
+        *(Field(n, "string") for n in names),
+    )
+    source = Source(fields, (UNITS,), "cars", policies=(BoundedDelay(delay=3),))
+    plan = passed(build([Output("map", source)], ansi=True, zone="UTC"), Written())
+    found: list[Bare | None] = []
+    real = Bare.of.__func__  # type: ignore[attr-defined]
+    with scratch_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bare, "of", lambda *a, **k: found.append(real(Bare, *a, **k)))
+        run = Viewed(folder, plan, splits=False, group=None)
+        run.give([pa.table({"segment": [1], "ts": [1], **{n: ["a"] for n in names}})])
+        run.run.start()
+        run.run.send(Request("send", "map", "x", said("~{segment = 1}", plan)))
+        run.all()
+        run.run.stop()
+    taken = {one.taken if one else None for one in found}
+    assert taken == {frozenset(names) if texts == bare.FEWEST else None}

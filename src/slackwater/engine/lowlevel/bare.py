@@ -37,6 +37,9 @@ NUMBERS = ours("_numbers")
 LONGEST = 16_384
 """Characters of the longest condition: engines take seconds to read thousands of ranges. Tasks drop such rows all the same."""
 
+FEWEST = 4
+"""With fewer columns to take away, what Spark computes for each row and plans for each batch costs more than it saves."""
+
 _AS_WIDE_AS_NULL = (
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp",
 )  # fmt: skip
@@ -73,7 +76,7 @@ class Bare:
             f.name for f in fields
             if not f.type.startswith(_AS_WIDE_AS_NULL) and not any(f.name in c for c in needed)
         )  # fmt: skip
-        if not usable or not taken:
+        if not usable or len(taken) < FEWEST:
             return None
         text = _Text(index, duck)
         match = text.matching(sources[0], usable)

@@ -3,7 +3,7 @@
 These are rows that match what no path of any stream of the input needs, and that are on time by all of its streams: a row that
 is late, without a time or implausible is read whole, so that whoever wants late rows gets them. Where footers tell that there
 are none of these and how old the rows are, nothing but the columns that records test is read of the others; else one
-more statement measures their times.
+more statement measures their times. Where punctuation tells progress, that statement hands over what progress reads of each row.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.engine.lowlevel.apart import progress_fields
 from slackwater.engine.lowlevel.source_task import SourceTask
-from slackwater.engine.lowlevel.splits import Split, read_fields, row_count, scanned
+from slackwater.engine.lowlevel.splits import Split, read_fields, row_count, scan_rows, scanned
 from slackwater.engine.lowlevel.time_ranges import TimeRange, time_ranges
 from slackwater.engine.paths.steps import ticks_sql
+from slackwater.engine.plan.columns import read_by_progress
 from slackwater.engine.progress.quality import quality_settings
 from slackwater.kernels.column_engine import connect, scan_to_arrow
 from slackwater.kernels.listed import Listed
 from slackwater.kernels.translate import records as sql
+from slackwater.kernels.types import arrow_schema
 from slackwater.model.duck_sql import quote
-from slackwater.model.names import ours, sub_query
+from slackwater.model.names import BARE, ours, sub_query
 from slackwater.model.node import Source
 from slackwater.model.same import Same
 from slackwater.semantics.lateness import has_time, is_beyond, is_late, usable_sql, verdict_sql
@@ -35,6 +38,7 @@ from slackwater.semantics.settings import guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary
 
 _PART, _ROWS = ours("_part"), ours("_n")
+CHUNK_ROWS = 1_000_000
 _NAMED = ("string", "tinyint", "smallint", "int", "bigint")
 """Types of partitions that both engines call by the same name."""
 
@@ -58,7 +62,7 @@ class GivenUp:
         """None if there is no feedback on the rows of the input, or its streams must see all rows."""
         first = readers[0]
         records = first.batch.guards.scans.get(first.source.input, ())
-        if not records or not all(_is_plain(r.source) for r in readers):
+        if not records or not all(_may_lack_columns(r) for r in readers):
             return None
         there = frozenset(f.name for f in read_fields(first))
         made = _condition(first.source, there, Same(records))
@@ -77,6 +81,9 @@ class GivenUp:
     def tell(self, others: int) -> None:
         """Tell progress of the rows that were given up, and count them; so many ``others`` there were."""
         for reader, spans in zip(self.readers, self.spans, strict=True):
+            if not _is_plain(reader.source):
+                self._hand_over(reader)
+                continue
             rows = self._from_footers(reader, spans, others) if spans else self._measured(reader)
             for path in reader.paths:
                 guard = next((g for at, g in reader.batch.guards.of(path) if not at and g.soft), None)  # fmt: skip
@@ -98,6 +105,26 @@ class GivenUp:
         if rows:
             _count_in(reader, "", rows, spans)
         return rows
+
+    def _hand_over(self, reader: SourceTask) -> None:
+        """Hand over the rows with the columns that progress reads, and null in the others: punctuation is among them."""
+        source, batch = reader.source, reader.batch
+        needed = read_by_progress(batch.plan, source, batch.states.get(source.name))
+        there = read_fields(reader)
+        read = [f for f in there if any(f.name in columns for columns in needed)]
+        fields = [f for f in there if f in read or f.name in self.tested]
+        schema, memory = arrow_schema(there), batch.settings.memory
+        with scanned(fields, self.splits, memory) as base:
+            items = ", ".join(quote(f.name) for f in read)
+            text = f"SELECT {items} FROM {sub_query(base)} WHERE {self._condition}"
+            for chunk in scan_rows(text, memory, CHUNK_ROWS):
+                n = chunk.num_rows
+                columns = [
+                    chunk[f.name] if f.name in chunk.column_names else pa.nulls(n, f.type)
+                    for f in schema
+                ]
+                table = pa.table(columns, names=schema.names)
+                reader.rows(table.append_column(BARE, pa.array(np.ones(n, bool))))
 
     def _measured(self, reader: SourceTask) -> int:
         """By partition the rows with the extremes of their times, by a statement that reads no column besides."""
@@ -139,11 +166,22 @@ def _condition(
     return str(match.duck), lists, sql.columns_of(source, usable)
 
 
+def _may_lack_columns(reader: SourceTask) -> bool:
+    """Whether rows on time may be read apart from the others, and not whole.
+
+    Where the order of rows tells something, or sums are made of their values, they must come among the others: of chunks that
+    overlap in order, delays are not exact.
+    """
+    source = reader.source
+    if source.order or quality_settings(source):
+        return False
+    late_rows = bool(reader.late_names) or source.late == "raise"
+    return not (late_rows and any(s.patterns for s in reader.settings))
+
+
 def _is_plain(source: Source) -> bool:
     """Whether progress needs nothing of rows on time but their number, times and partitions."""
     settings = resolve_source(source)
-    if source.order or quality_settings(source):
-        return False
     if any(s.kind == "punctuated" or s.patterns for s in settings):
         return False
     if source.partition is None:
