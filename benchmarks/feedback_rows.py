@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from benchmarks import contenders
 from benchmarks.feedback_data import drawn, map_rows, written
-from benchmarks.feedback_live import Live, Treatment, ratios
+from benchmarks.feedback_live import Live, Treatment, driver_cpu, ratios
 from benchmarks.record import heading, say, store
 from benchmarks.windows import WrongAnswerError
 from slackwater.engine.lowlevel.bare import Bare
@@ -90,24 +90,25 @@ def measure(
     view = (sw.only(f"segment BETWEEN {low} AND {low + KEYS // 100 - 1}"),)
     lives: list[Live] = []
     used: dict[str, list[float]] = {WHOLE: [], BARE: []}
-    try:
-        made = partial(result, texts, numbers)
-        lives.extend(
-            Live.start(spark, Treatment(name, view), made, ["in"], work / name)
-            for name in (WHOLE, BARE)
-        )
-        for number, file in enumerate(files):
-            for live in lives[number % 2 :] + lives[: number % 2]:
-                before = cpu()
-                if live.treatment.name == WHOLE:
-                    with patch.object(Bare, "of", lambda *_, **__: None):
+    with driver_cpu() as driver:
+        try:
+            made = partial(result, texts, numbers)
+            lives.extend(
+                Live.start(spark, Treatment(name, view), made, ["in"], work / name, driver)
+                for name in (WHOLE, BARE)
+            )
+            for number, file in enumerate(files):
+                for live in lives[number % 2 :] + lives[: number % 2]:
+                    before = cpu()
+                    if live.treatment.name == WHOLE:
+                        with patch.object(Bare, "of", lambda *_, **__: None):
+                            live.step({"in": file})
+                    else:
                         live.step({"in": file})
-                else:
-                    live.step({"in": file})
-                used[live.treatment.name].append(cpu() - before)
-    finally:
-        for live in lives:
-            live.stop()
+                    used[live.treatment.name].append(cpu() - before)
+        finally:
+            for live in lives:
+                live.stop()
     whole, bare = (x.steps[WARM_UP:] for x in lives)
     for a, b in zip(whole, bare, strict=True):
         if a.record["outputs"][WHOLE]["rows"] != b.record["outputs"][BARE]["rows"]:
