@@ -145,7 +145,9 @@ def asked_for(query: Query, batch: int, keys: Sequence[int]) -> Reads:
     loop = query.run.loop
     assert loop.last is not None
     told = loop.relations.at(loop.last.relations, loop.last)
-    at = SimpleNamespace(id=batch, epoch=0, root=str(query.run.checkpoint.root), relations=told, settings=Settings())  # fmt: skip
+    at = SimpleNamespace(
+        id=batch, epoch=0, root=str(query.run.checkpoint.root), plan=loop.query.plan, relations=told, settings=Settings()
+    )  # fmt: skip
     (form,) = loop.relations._forms
     reads = Reads()
     wanted = pa.table({"k": pa.array(keys, pa.int64())})

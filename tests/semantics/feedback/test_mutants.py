@@ -263,7 +263,7 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
     "a value's rows go under FILTER": ("said", values_go_by(under_a_filter)),
     "what one filter says, and another reader does not": (
         "said",
-        function(feedback_rules, "agreed", any_reader),
+        function(feedback_rules, "_common", any_reader),
     ),
     "rows go where the operator does not act": (
         "with_settings",
@@ -299,7 +299,7 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
     "no darkness at an outer join": ("unmatched", rule(Join, feedback=never_alone)),
     "union for intersection at a shared node": (
         "shared",
-        function(feedback_rules, "agreed", any_reader),
+        function(feedback_rules, "_common", any_reader),
     ),
     # The engine drops rows in six places; tests/engine/feedback/test_implausible.py has a row for each.
     "a guard on implausible times": (

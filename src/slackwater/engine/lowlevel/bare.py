@@ -25,7 +25,7 @@ from slackwater.model.node import Late, Source
 from slackwater.model.schema import Field
 from slackwater.model.spark_sql import quoted
 from slackwater.model.time import TimeColumn
-from slackwater.semantics.lateness import limit_or_end, usable_sql, verdict_sql
+from slackwater.semantics.lateness import late_sql, limit_or_end, usable_sql, verdict_sql
 from slackwater.semantics.patterns import Pattern, Patterns, Test
 from slackwater.semantics.settings import guard_limit, resolve_source
 
@@ -180,7 +180,7 @@ class _Text:
         ticks = sql.ticks(time, self.duck)
         spans = []
         for low, high in test.spans:
-            ends = [f"{ticks} >= {self.number(low)}"] if isinstance(low, int) else []
-            ends += [f"{ticks} < {self.number(high)}"] if isinstance(high, int) else []
+            ends = [f"NOT {late_sql(ticks, self.number(low))}"] if isinstance(low, int) else []
+            ends += [late_sql(ticks, self.number(high))] if isinstance(high, int) else []
             spans.append(" AND ".join(ends) or f"{ticks} IS NOT NULL")
         return f"coalesce({' OR '.join(spans) or 'FALSE'}, FALSE)"
