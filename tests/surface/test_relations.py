@@ -210,6 +210,18 @@ def test_a_relation_has_a_dataframes_methods(spark: SparkSession, tmp_path: Path
     assert joined.columns == ["device", "ts", "v", "ID", "Name"]
 
 
+def test_a_text_that_is_no_date_is_told_as_one_that_is_no_number(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark casts texts to dates, the column engine to numbers: a row that cannot be cast ends both in the same way."""
+    (tmp_path / "d").mkdir()
+    pq.write_table(pa.table({"id": [DAY], "name": ["a"]}), tmp_path / "d" / "a.parquet")
+    source = sw.replay(spark, [[("2026-01-01", 1), ("soon", 2)]], "day string, ts bigint")
+    s = sw.stream(source, time="ts", progress=sw.Ordered())
+    joined = s.join(sw.relation(str(tmp_path / "d"), "id", "d"), [("day", "id")])
+    refused("EXPRESSION_FAILED", lambda: run(joined, tmp_path), "'soon'", "DATE", "try_cast")
+
+
 def refused(condition: str, call: Any, *words: str) -> None:
     with pytest.raises(SlackwaterError) as error:
         call()
