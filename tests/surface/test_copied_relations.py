@@ -378,7 +378,13 @@ def test_stores_and_options_that_cannot_be_are_refused(spark: SparkSession, tmp_
     refused("STORE_TAKEN", lambda: start(both, "both"), "of its own")
     joined = s.join(d, ON)
     refused("BAD_OPTION", lambda: start(joined, relationCopies="later"), "beside")
-    refused("BAD_RELATION", lambda: start(joined, relationSegment="much"))
+    for size in ("much", "0", "-4", 0):
+        refused(
+            "BAD_OPTION",
+            lambda size=size: start(joined, relationSegment=size),
+            f"relationSegment={size!r}",
+            '"4m"',
+        )
     rows = pa.table({"id": range(100), "name": ["a" * 50] * 100})
     small = s.join(sw.relation(lambda: rows, "id", "d", memory=1_000), ON)
     refused(
