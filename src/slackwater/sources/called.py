@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.errors import ExecutionError
+from slackwater.errors import AnalysisError, ExecutionError
 from slackwater.kernels.column_engine import plain
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
@@ -105,7 +105,9 @@ class FunctionRows:
 
     def _check(self, given: Any, fields: Sequence[Field]) -> None:
         """Refuse other columns than those that the function gave first; new ones are passed over."""
-        there = {f.name: f.type for f in self._shown(given)}
+        shown = self._shown(given)
+        check_columns(self._name, shown)
+        there = {f.name: f.type for f in shown}
         for field in fields:
             if field.name not in there:
                 raise _other(self._name, f"no column '{field.name}' any more")
@@ -161,6 +163,20 @@ def arrow_reader(name: str, made: Any) -> pa.RecordBatchReader:
         hint="return a batch DataFrame, or a table or reader of Arrow's: duckdb.sql(...).arrow(), pa.table(...)",
         relation=name,
     )
+
+
+def check_columns(name: str, fields: Sequence[Field]) -> None:
+    """Refuse a relation without a column, or with two that Spark cannot tell apart."""
+    lower = [f.name.lower() for f in fields]
+    twice = next((f.name for f in fields if lower.count(f.name.lower()) > 1), None)
+    if twice is not None or not fields:
+        raise AnalysisError(
+            "AMBIGUOUS_COLUMN",
+            f"relation '{name}' has "
+            + ("no column" if twice is None else f"two columns '{twice}'"),
+            hint="give columns names that differ; they are compared without regard to case",
+            relation=name,
+        )
 
 
 def _failed(name: str, what: str, error: BaseException) -> ExecutionError:

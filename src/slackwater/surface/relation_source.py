@@ -15,7 +15,13 @@ from slackwater.engine.plan.reserved import check_names
 from slackwater.engine.store.exact_paths import spark_path
 from slackwater.errors import AnalysisError
 from slackwater.model.schema import Field
-from slackwater.sources.called import FrameRows, FunctionRows, arrow_reader, called
+from slackwater.sources.called import (
+    FrameRows,
+    FunctionRows,
+    arrow_reader,
+    called,
+    check_columns,
+)
 from slackwater.sources.tables import ParquetTable
 from slackwater.surface.options import local_path
 from slackwater.surface.stream import Stream
@@ -74,7 +80,7 @@ def read_source(source: Any, name: str | None, session: SparkSession) -> Given:
             )
         _check_name(name)
         fields = shown_fields(source.schema) if is_frame else _first_fields(name, source)
-        _check_columns(name, fields)
+        check_columns(name, fields)
         return Given(name, "", fields, *((source, None) if is_frame else (None, source)))
     path = _path(source)
     label = name if name is not None else Path(path).name
@@ -135,19 +141,6 @@ def _first_fields(name: str, function: Callable[[], Any]) -> tuple[Field, ...]:
     fields = shown_fields(reader.schema)
     reader.close()
     return fields
-
-
-def _check_columns(name: str, fields: tuple[Field, ...]) -> None:
-    lower = [f.name.lower() for f in fields]
-    twice = next((f.name for f in fields if lower.count(f.name.lower()) > 1), None)
-    if twice is not None or not fields:
-        raise AnalysisError(
-            "AMBIGUOUS_COLUMN",
-            f"relation '{name}' has "
-            + ("no column" if twice is None else f"two columns '{twice}'"),
-            hint="give columns names that differ; they are compared without regard to case",
-            relation=name,
-        )
 
 
 def checked_store(store: Any, table: str, name: str) -> str:
