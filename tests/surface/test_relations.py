@@ -251,6 +251,14 @@ def test_what_is_no_relation_is_refused(spark: SparkSession, tmp_path: Path) -> 
     nanos = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})
     pq.write_table(nanos, tmp_path / "times" / "a.parquet")
     refused("BAD_RELATION_FILE", lambda: sw.relation(str(tmp_path / "times"), "id"), "TIMESTAMP")
+    for other in ("old", "q=1"):
+        mixed = tmp_path / f"beside {other}"
+        for folder in ("p=1", other):
+            (mixed / folder).mkdir(parents=True)
+            write(mixed / folder, {1: "a"})
+        refused("BAD_RELATION_FILE", lambda m=mixed: sw.relation(str(m), "id"), "name=value", "'.'")
+        (mixed / other).rename(mixed / f".{other}")
+        assert sw.relation(str(mixed), "id", "d").columns == ["id", "name", "p"]
     refused("RELATION_KEY", lambda: sw.relation(path), "key=")
     refused("RELATION_KEY", lambda: sw.relation(path, ["id", "id"]), "twice")
     refused("COLUMN_NOT_FOUND", lambda: sw.relation(path, "nr"), "id")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """The beginning of an address: Hadoop's have one slash or several."""
 _SPARKS_WORDS = re.compile(r"\[[A-Z_.]+\].*")
+_FOLDERS = re.compile(r"\[CONFLICTING_(DIRECTORY_STRUCTURES|PARTITION_COLUMN_NAMES)\]")
 
 
 @dataclass(frozen=True)
@@ -206,11 +207,19 @@ def _schema(session: SparkSession, path: str, name: str) -> StructType:
         return session.read.parquet(spark_path(path)).schema
     except (PySparkException, Py4JJavaError) as error:
         why = _SPARKS_WORDS.search(str(error))
+        hint = (
+            "let all files below it be whole Parquet files of columns that Spark has types for; one that is still being "
+            "written, or that is none, needs a name that starts with '_' or '.'"
+        )
+        if why is not None and _FOLDERS.match(why[0]):
+            hint = (
+                "where some files lie in folders name=value, let all do, with the same names in the same order; move other "
+                "folders out of it, or give them names that start with '.'"
+            )
         raise AnalysisError(
             "BAD_RELATION_FILE",
             f"relation '{name}': Spark cannot tell the columns of '{path}': {why[0] if why else error}",
-            hint="let all files below it be whole Parquet files of columns that Spark has types for; one that is still being "
-            "written, or that is none, needs a name that starts with '_' or '.'",
+            hint=hint,
             path=path,
             relation=name,
         ) from error
