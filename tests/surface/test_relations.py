@@ -313,7 +313,8 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
     never = sw.relation(str(tmp_path / "d"), "id", "d", refresh="never")
     called = sw.relation(lambda: pa.table({"id": [1], "name": ["a"]}), "id", "d")
     for once in (never, called):
-        refused("BAD_JOIN", lambda r=once: s.join(r, on, hold=5), 'refresh="never"')
+        words = ('refresh="never"', "query.refresh", 'refresh="10 minutes"')
+        refused("BAD_JOIN", lambda r=once: s.join(r, on, hold=5), *words)
 
 
 def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:
