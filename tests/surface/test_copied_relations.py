@@ -147,6 +147,44 @@ def test_a_function_is_called_again_when_somebody_asks(spark: SparkSession, tmp_
     assert {r["name"] for r in go(relationCopies="wait").rows()} == {"third"}
 
 
+FRAMES: dict[str, Callable[[SparkSession, str], Any]] = {
+    "DataFrame": lambda spark, path: spark.read.parquet(path).where("id > 0"),
+    "function: table": lambda spark, path: lambda: spark.table("written_by_others"),
+    "subquery": lambda spark, path: spark.sql(
+        "SELECT 1L AS id, (SELECT max(name) FROM written_by_others) AS name"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_copy_of_a_dataframe_is_of_the_files_that_are_there_then(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Another process has written over them: Spark's own DataFrames fail then, also those of a table that is asked for anew."""
+    arriving, table = Arriving(spark, tmp_path), write(tmp_path / "d", {1: "first"})
+    spark.sql(
+        f"CREATE TABLE written_by_others (id BIGINT, name STRING) USING parquet LOCATION '{table}'"
+    )
+    try:
+        given = FRAMES[kind](spark, table)
+        d = sw.relation(given, "id", "d", refresh="365 days")
+
+        def go() -> set[str]:
+            arriving.rows(2)
+            done = run(
+                arriving.stream.join(d, ON), tmp_path / "q", end=False,
+                options={"relationCopies": "wait"},
+            )  # fmt: skip
+            done.query.refresh("d")
+            return {r["name"] for r in done.rows()}
+
+        assert go() == {"first"}
+        write(tmp_path / "d", {1: "second", 2: "more"})
+        assert "second" in go()
+    finally:
+        spark.sql("DROP TABLE written_by_others")
+
+
 def told(*things: Any) -> str:
     """All that an error says, and what led to it."""
     texts = []

@@ -50,9 +50,10 @@ class FrameRows:
 def written(
     name: str, frame: DataFrame, fields: Sequence[Field], zone: str, scratch: PurePath
 ) -> Iterator[pa.RecordBatchReader]:
-    """The columns ``fields`` of a DataFrame, by way of files."""
+    """The columns ``fields`` of a DataFrame, by way of files. Where it reads files itself, those that are there now."""
     folder, failed = str(scratch / "frame"), None
     try:
+        _list_files_anew(frame)
         frame.select(*(quoted(f.name) for f in fields)).write.parquet(folder)
     except Exception as error:
         failed = _failed(name, "Spark could not read it", error)
@@ -64,6 +65,23 @@ def written(
         return
     with table.rows(fields, scratch, 0) as reader:
         yield reader
+
+
+def _list_files_anew(frame: DataFrame) -> None:
+    """Let Spark look at the directories that a DataFrame reads: it goes by the files that were there when it was made.
+
+    So does ``spark.table``, in all its calls, until the session that runs it has written the table itself.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    subqueries = plan.subqueriesAll()
+    for each in (plan, *(subqueries.apply(i) for i in range(subqueries.size()))):
+        leaves = each.collectLeaves()
+        for leaf in (leaves.apply(i) for i in range(leaves.size())):
+            if leaf.getClass().getSimpleName() != "LogicalRelation":
+                continue
+            relation = leaf.relation()
+            if relation.getClass().getSimpleName() == "HadoopFsRelation":
+                relation.location().refresh()
 
 
 class FunctionRows:
