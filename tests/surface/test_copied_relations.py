@@ -169,18 +169,26 @@ def test_a_copy_of_a_dataframe_is_of_the_files_that_are_there_then(
         given = FRAMES[kind](spark, table)
         d = sw.relation(given, "id", "d", refresh="365 days")
 
-        def go() -> set[str]:
+        def go() -> Any:
             arriving.rows(2)
             done = run(
                 arriving.stream.join(d, ON), tmp_path / "q", end=False,
                 options={"relationCopies": "wait"},
             )  # fmt: skip
             done.query.refresh("d")
+            return done
+
+        def names(done: Any) -> set[str]:
             return {r["name"] for r in done.rows()}
 
-        assert go() == {"first"}
+        assert names(go()) == {"first"}
         write(tmp_path / "d", {1: "second", 2: "more"})
-        assert "second" in go()
+        assert names(go()) == {"second"}
+        (tmp_path / "d").rename(tmp_path / "elsewhere")  # Spark finds no rows then
+        done = go()
+        assert names(done) == {"second"}
+        problem = done.query.lastProgress["relations"]["d"]["problem"]
+        assert "could not be copied" in problem and str(tmp_path) not in problem
     finally:
         spark.sql("DROP TABLE written_by_others")
 

@@ -82,6 +82,15 @@ def _list_files_anew(frame: DataFrame) -> None:
             relation = leaf.relation()
             if relation.getClass().getSimpleName() == "HadoopFsRelation":
                 relation.location().refresh()
+                _check_there(frame, relation.location().rootPaths())
+
+
+def _check_there(frame: DataFrame, paths: Any) -> None:
+    """Refuse places that are gone: Spark would find no rows there, and say nothing."""
+    settings = frame.sparkSession._jsparkSession.sessionState().newHadoopConf()
+    for path in (paths.apply(i) for i in range(paths.size())):
+        if not path.getFileSystem(settings).exists(path):
+            raise FileNotFoundError
 
 
 class FunctionRows:
