@@ -16,8 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.errors import SlackwaterError
+from slackwater.errors import ExecutionError, SlackwaterError
+from slackwater.sources.called import FrameRows
 from slackwater.surface.explain import explain_streams
+from slackwater.surface.relation_source import shown_fields
 from slackwater.surface.relation_uses import relation_uses
 from slackwater.testing import local_job
 from slackwater.testing.local import job as job_module
@@ -193,6 +195,35 @@ def test_a_copy_of_a_dataframe_is_of_the_files_that_are_there_then(
         spark.sql("DROP TABLE written_by_others")
 
 
+def test_a_dataframe_without_files_is_one_without_rows_if_it_stays_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whoever writes over a table may have removed its files a moment ago; a directory that is gone never is a table."""
+    path = write(tmp_path / "d", {1: "a"})
+    frame = spark.read.parquet(path)
+    source = FrameRows("d", frame, shown_fields(frame.schema), "UTC")
+    looks = iter(range(9))
+
+    def look() -> list[Any]:
+        scratch = tmp_path / f"{next(looks)}"
+        scratch.mkdir()
+        with source.rows(shown_fields(frame.schema), scratch, 0) as reader:
+            return reader.read_all().to_pylist()
+
+    assert look() == [{"id": 1, "name": "a"}]
+    for file in Path(path).iterdir():
+        file.unlink()
+    with pytest.raises(ExecutionError, match="FileNotFoundError"):
+        look()
+    assert look() == []
+    Path(path).rmdir()
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match="FileNotFoundError"):
+            look()
+    write(tmp_path / "d", {2: "b"})
+    assert look() == [{"id": 2, "name": "b"}]
+
+
 def told(*things: Any) -> str:
     """All that an error says, and what led to it."""
     texts = []
@@ -227,9 +258,9 @@ def test_options_and_addresses_of_a_dataframe_are_told_nowhere(
     texts = capsys.readouterr().out, explain_streams({"x": joined}), repr(d)
     assert "relation d" in texts[0]
     check_secret(tmp_path / "q", done.records, *texts)
-    # What Spark says of a file that is gone has its path.
+    # What Spark says of a file that is half written has its path.
     for file in source.iterdir():
-        file.unlink()
+        file.write_bytes(b"PAR1")
     done.query.refresh("d")
     arriving.rows(2)
     done = run(joined, tmp_path / "q", end=False, options={"relationCopies": "wait"})

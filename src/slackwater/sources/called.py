@@ -81,8 +81,13 @@ def _list_files_anew(frame: DataFrame) -> None:
                 continue
             relation = leaf.relation()
             if relation.getClass().getSimpleName() == "HadoopFsRelation":
-                relation.location().refresh()
-                _check_there(frame, relation.location().rootPaths())
+                files = relation.location()
+                before = len(files.inputFiles())
+                files.refresh()
+                _check_there(frame, files.rootPaths())
+                # It may be in the middle of being written over. If it is still empty at the next look, it is so.
+                if before and not len(files.inputFiles()):
+                    raise FileNotFoundError
 
 
 def _check_there(frame: DataFrame, paths: Any) -> None:
