@@ -325,6 +325,7 @@ def late() -> Any:
         (late, "could not be read"),
         (lambda: pa.table({"id": [1]}), "no column 'name'"),
         (lambda: pa.table({"id": pa.array([1], pa.int32()), "name": ["a"]}), "as int, and it was bigint"),
+        (lambda: pa.table({"id": [1], "name": ["b"], "NAME": ["c"]}), "two columns 'name'"),
         (lambda: 5, "returned a int"),
     ],
 )  # fmt: skip
@@ -342,7 +343,7 @@ def test_what_a_function_gives_in_place_of_rows_is_told_without_its_secrets(
             assert shown_as in query.record["problem"] and SECRET not in str(query.run.loop.records)
             assert query.batch(1) == [(1, "a")] and shown_as in query.record["problem"]
         request_refresh(query.run.checkpoint, "d")
-        with pytest.raises(ExecutionError, match="relation 'd'") as caught:
+        with pytest.raises(SlackwaterError, match="relation 'd'") as caught:
             query.batch(1)
         error: BaseException | None = caught.value
         while error is not None:

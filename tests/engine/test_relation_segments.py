@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.engine.driver.passes import Written, passed
+from slackwater.engine.driver.relation_forms import SEGMENTS, Form
 from slackwater.engine.driver.relations import RelationUse
 from slackwater.engine.parquet.row_groups import row_groups
 from slackwater.engine.paths import relation_tables, segments
@@ -368,11 +369,11 @@ def test_memory_below_the_largest_segment_is_refused_with_its_size(tmp_path: Pat
     query.run.stop()
 
 
-def started(folder: Path, relation: Relation, memory: int) -> LocalRun:
+def started(folder: Path, relation: Relation, memory: int, form: Form | None = None) -> LocalRun:
     steps = [{"from": "s"}, {"lookup": "d", "keys": [["k", "id"]], "how": "left"}]
     node = QueryBuilder({"s": SOURCE}, {"out": steps}, {"d": relation}).named("out")
     plan = passed(build([Output("out", node)], ansi=True, zone="UTC"), Written())
-    use = RelationUse(ParquetTable("d", relation.path, relation.fields), memory=memory)
+    use = RelationUse(ParquetTable("d", relation.path, relation.fields), memory=memory, form=form)
     run = LocalRun(folder / "run", plan, [LocalInput(SOURCE.schema, True)], relations={"d": use})
     run.start()
     return run
@@ -389,10 +390,15 @@ def test_a_key_of_which_footers_say_nothing_is_refused(tmp_path: Path, how: str)
     doubled = Expr("(`id` * 2)", "bigint", '("id" * 2)')
     changes = () if how == "float" else ((Named("id", doubled), Named("name", column("name", "string"))),)  # fmt: skip
     relation = Relation("d", str(tmp_path / "table"), fields, ("id",), fields, changes)
-    run = started(tmp_path, relation, 1_000)
-    with pytest.raises(AnalysisError, match="RELATION_NO_SEGMENTS"):
-        run.loop.relations.open(None)
-    run.stop()
+    for memory, form in ((1_000, None), (1_000, SEGMENTS), (100_000, SEGMENTS)):
+        run = started(tmp_path, relation, memory, form)
+        with pytest.raises(AnalysisError, match="RELATION_NO_SEGMENTS") as error:
+            run.loop.relations.open(None)
+        run.stop()
+        fits = memory == 100_000
+        assert ("does not fit into memory" in error.value.message) is not fits
+        assert ('because of option("relationForm", "segments")' in error.value.message) is fits
+        assert ("leave the option out" in error.value.hint) is fits and "store=" in error.value.hint
 
 
 # --- what footers say --------------------------------------------------------------------------------

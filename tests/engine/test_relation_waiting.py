@@ -454,3 +454,15 @@ def test_a_table_of_several_files_has_rows_met_whole(tmp_path: Path) -> None:
     assert query.after(10).idle() == sorted(wanted, key=str)
     assert query.record["reads"] == 6
     query.run.stop()
+
+
+def test_rows_that_waited_count_as_unmatched_when_they_leave(tmp_path: Path) -> None:
+    steps = [{"from": "s"}, {**STEP, "where": "name <> 'n5'"}]
+    query = Waits(tmp_path, steps, backlog=100)
+    query.table_of()
+    query.start()
+    assert query.batch(5, 6, 10_000) == [(10_000, None)]
+    assert query.record["unmatched"] == 1
+    assert query.after(10).idle() == [(5, None), (6, "n6")]
+    assert query.record["unmatched"] == 1
+    query.run.stop()

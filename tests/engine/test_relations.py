@@ -15,6 +15,7 @@ import pytest
 from slackwater.engine.clock import Clock
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relations import BATCH, NEVER, RelationUse
+from slackwater.engine.paths.relation_files import file_pieces
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.plan.reading import FusedScan
@@ -443,6 +444,34 @@ def test_files_that_spark_would_not_read_are_not_seen(query: Query) -> None:
     assert query.batch(1) == [(1, "day=1"), (1, "day=2/sub")]
     query.batch(1)
     assert query.record["changedSegments"] == 0
+
+
+PARTED = (*FIELDS, Field("p", "int"))
+
+
+def test_a_folder_whose_value_cannot_be_is_no_matter_to_who_does_not_read_it(query: Query) -> None:
+    query.use = replace(query.use, table=ParquetTable("d", str(query.table), PARTED))
+    for folder, key in (("p=1", 1), ("p=abc", 2)):
+        (query.table / folder).mkdir()
+        query.write({key: folder}).rename(query.table / folder / "a.parquet")
+        if key == 1:
+            query.start()
+        assert query.batch(key) == [(key, folder)]
+    assert query.record["problem"] is None
+
+
+def test_a_folder_whose_value_cannot_be_is_refused_where_it_is_read(tmp_path: Path) -> None:
+    """Also of a version that was listed when nobody read the column."""
+    (tmp_path / "p=abc").mkdir()
+    pq.write_table(pa.table({"id": [1], "name": ["a"]}), tmp_path / "p=abc" / "a.parquet")
+    table = ParquetTable("d", str(tmp_path), PARTED)
+    (file,) = table.described(table.look(), FIELDS, {})
+    with pytest.raises(ExecutionError, match=r"BAD_COLUMN_VALUE.*'abc'"):
+        list(file_pieces(PARTED, file, "128MB"))
+    with pytest.raises(ExecutionError, match=r"relation 'd': folder .*'abc' is no value") as error:
+        table.described(table.look(), PARTED, {file.identity: file})
+    assert error.value.condition == "BAD_FOLDER_VALUE"
+    assert "'.'" in error.value.hint and "stream" not in error.value.hint
 
 
 def test_links_are_followed_and_those_that_lead_up_are_not(query: Query, tmp_path: Path) -> None:

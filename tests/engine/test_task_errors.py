@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from slackwater.errors import ExecutionError, SetupError, SlackwaterError
@@ -45,6 +47,32 @@ def test_workers_without_our_package_are_told_apart() -> None:
 def test_what_the_column_engine_could_not_do(text: str, condition: str) -> None:
     error = raised(text)
     assert isinstance(error, ExecutionError) and error.condition == condition
+
+
+BAD_VALUE = """[CAST_INVALID_INPUT] The value 'x' of the type "STRING" cannot be cast to "DATE". SQLSTATE: 22018
+== SQL (line 1, position 26) ==
+CASE WHEN __sw_pass THEN CAST(`k` AS DATE) END
+                         ^^^^^^^^^^^^^^^^^
+"""
+
+
+def test_what_spark_could_not_compute_is_said_without_names_of_ours() -> None:
+    error = raised(BAD_VALUE)
+    assert isinstance(error, ExecutionError) and error.condition == "EXPRESSION_FAILED"
+    assert "CAST(`k` AS DATE): The value 'x' of the type" in error.message
+    assert "try_cast" in error.hint
+    assert "__sw" not in "".join(traceback.format_exception(error))
+
+
+def test_the_part_that_failed_is_left_out_where_it_has_a_name_of_ours() -> None:
+    error = raised(BAD_VALUE.replace("`k`", "__sw"))
+    assert isinstance(error, ExecutionError) and "__sw" not in error.message
+    assert "The value 'x' of the type" in error.message
+
+
+def test_an_error_of_another_kind_with_a_bad_value_below_it_stays() -> None:
+    error = raised(f"[UDF_ERROR] It failed. SQLSTATE: 39000\nCaused by: {BAD_VALUE}")
+    assert not isinstance(error, SlackwaterError)
 
 
 def test_any_other_error_stays() -> None:

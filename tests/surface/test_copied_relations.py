@@ -16,8 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.errors import SlackwaterError
+from slackwater.errors import ExecutionError, SlackwaterError
+from slackwater.sources.called import FrameRows
 from slackwater.surface.explain import explain_streams
+from slackwater.surface.relation_source import shown_fields
 from slackwater.surface.relation_uses import relation_uses
 from slackwater.testing import local_job
 from slackwater.testing.local import job as job_module
@@ -147,6 +149,81 @@ def test_a_function_is_called_again_when_somebody_asks(spark: SparkSession, tmp_
     assert {r["name"] for r in go(relationCopies="wait").rows()} == {"third"}
 
 
+FRAMES: dict[str, Callable[[SparkSession, str], Any]] = {
+    "DataFrame": lambda spark, path: spark.read.parquet(path).where("id > 0"),
+    "function: table": lambda spark, path: lambda: spark.table("written_by_others"),
+    "subquery": lambda spark, path: spark.sql(
+        "SELECT 1L AS id, (SELECT max(name) FROM written_by_others) AS name"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_copy_of_a_dataframe_is_of_the_files_that_are_there_then(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Another process has written over them: Spark's own DataFrames fail then, also those of a table that is asked for anew."""
+    arriving, table = Arriving(spark, tmp_path), write(tmp_path / "d", {1: "first"})
+    spark.sql(
+        f"CREATE TABLE written_by_others (id BIGINT, name STRING) USING parquet LOCATION '{table}'"
+    )
+    try:
+        given = FRAMES[kind](spark, table)
+        d = sw.relation(given, "id", "d", refresh="365 days")
+
+        def go() -> Any:
+            arriving.rows(2)
+            done = run(
+                arriving.stream.join(d, ON), tmp_path / "q", end=False,
+                options={"relationCopies": "wait"},
+            )  # fmt: skip
+            done.query.refresh("d")
+            return done
+
+        def names(done: Any) -> set[str]:
+            return {r["name"] for r in done.rows()}
+
+        assert names(go()) == {"first"}
+        write(tmp_path / "d", {1: "second", 2: "more"})
+        assert names(go()) == {"second"}
+        (tmp_path / "d").rename(tmp_path / "elsewhere")  # Spark finds no rows then
+        done = go()
+        assert names(done) == {"second"}
+        problem = done.query.lastProgress["relations"]["d"]["problem"]
+        assert "could not be copied" in problem and str(tmp_path) not in problem
+    finally:
+        spark.sql("DROP TABLE written_by_others")
+
+
+def test_a_dataframe_without_files_is_one_without_rows_if_it_stays_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whoever writes over a table may have removed its files a moment ago; a directory that is gone never is a table."""
+    path = write(tmp_path / "d", {1: "a"})
+    frame = spark.read.parquet(path)
+    source = FrameRows("d", frame, shown_fields(frame.schema), "UTC")
+    looks = iter(range(9))
+
+    def look() -> list[Any]:
+        scratch = tmp_path / f"{next(looks)}"
+        scratch.mkdir()
+        with source.rows(shown_fields(frame.schema), scratch, 0) as reader:
+            return reader.read_all().to_pylist()
+
+    assert look() == [{"id": 1, "name": "a"}]
+    for file in Path(path).iterdir():
+        file.unlink()
+    with pytest.raises(ExecutionError, match="FileNotFoundError"):
+        look()
+    assert look() == []
+    Path(path).rmdir()
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match="FileNotFoundError"):
+            look()
+    write(tmp_path / "d", {2: "b"})
+    assert look() == [{"id": 2, "name": "b"}]
+
+
 def told(*things: Any) -> str:
     """All that an error says, and what led to it."""
     texts = []
@@ -181,9 +258,9 @@ def test_options_and_addresses_of_a_dataframe_are_told_nowhere(
     texts = capsys.readouterr().out, explain_streams({"x": joined}), repr(d)
     assert "relation d" in texts[0]
     check_secret(tmp_path / "q", done.records, *texts)
-    # What Spark says of a file that is gone has its path.
+    # What Spark says of a file that is half written has its path.
     for file in source.iterdir():
-        file.unlink()
+        file.write_bytes(b"PAR1")
     done.query.refresh("d")
     arriving.rows(2)
     done = run(joined, tmp_path / "q", end=False, options={"relationCopies": "wait"})
@@ -378,7 +455,13 @@ def test_stores_and_options_that_cannot_be_are_refused(spark: SparkSession, tmp_
     refused("STORE_TAKEN", lambda: start(both, "both"), "of its own")
     joined = s.join(d, ON)
     refused("BAD_OPTION", lambda: start(joined, relationCopies="later"), "beside")
-    refused("BAD_RELATION", lambda: start(joined, relationSegment="much"))
+    for size in ("much", "0", "-4", 0):
+        refused(
+            "BAD_OPTION",
+            lambda size=size: start(joined, relationSegment=size),
+            f"relationSegment={size!r}",
+            '"4m"',
+        )
     rows = pa.table({"id": range(100), "name": ["a" * 50] * 100})
     small = s.join(sw.relation(lambda: rows, "id", "d", memory=1_000), ON)
     refused(

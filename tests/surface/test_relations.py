@@ -210,6 +210,18 @@ def test_a_relation_has_a_dataframes_methods(spark: SparkSession, tmp_path: Path
     assert joined.columns == ["device", "ts", "v", "ID", "Name"]
 
 
+def test_a_text_that_is_no_date_is_told_as_one_that_is_no_number(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark casts texts to dates, the column engine to numbers: a row that cannot be cast ends both in the same way."""
+    (tmp_path / "d").mkdir()
+    pq.write_table(pa.table({"id": [DAY], "name": ["a"]}), tmp_path / "d" / "a.parquet")
+    source = sw.replay(spark, [[("2026-01-01", 1), ("soon", 2)]], "day string, ts bigint")
+    s = sw.stream(source, time="ts", progress=sw.Ordered())
+    joined = s.join(sw.relation(str(tmp_path / "d"), "id", "d"), [("day", "id")])
+    refused("EXPRESSION_FAILED", lambda: run(joined, tmp_path), "'soon'", "DATE", "try_cast")
+
+
 def refused(condition: str, call: Any, *words: str) -> None:
     with pytest.raises(SlackwaterError) as error:
         call()
@@ -239,6 +251,14 @@ def test_what_is_no_relation_is_refused(spark: SparkSession, tmp_path: Path) -> 
     nanos = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})
     pq.write_table(nanos, tmp_path / "times" / "a.parquet")
     refused("BAD_RELATION_FILE", lambda: sw.relation(str(tmp_path / "times"), "id"), "TIMESTAMP")
+    for other in ("old", "q=1"):
+        mixed = tmp_path / f"beside {other}"
+        for folder in ("p=1", other):
+            (mixed / folder).mkdir(parents=True)
+            write(mixed / folder, {1: "a"})
+        refused("BAD_RELATION_FILE", lambda m=mixed: sw.relation(str(m), "id"), "name=value", "'.'")
+        (mixed / other).rename(mixed / f".{other}")
+        assert sw.relation(str(mixed), "id", "d").columns == ["id", "name", "p"]
     refused("RELATION_KEY", lambda: sw.relation(path), "key=")
     refused("RELATION_KEY", lambda: sw.relation(path, ["id", "id"]), "twice")
     refused("COLUMN_NOT_FOUND", lambda: sw.relation(path, "nr"), "id")
@@ -293,7 +313,8 @@ def test_what_joins_with_a_relation_do_not_take_is_refused(
     never = sw.relation(str(tmp_path / "d"), "id", "d", refresh="never")
     called = sw.relation(lambda: pa.table({"id": [1], "name": ["a"]}), "id", "d")
     for once in (never, called):
-        refused("BAD_JOIN", lambda r=once: s.join(r, on, hold=5), 'refresh="never"')
+        words = ('refresh="never"', "query.refresh", 'refresh="10 minutes"')
+        refused("BAD_JOIN", lambda r=once: s.join(r, on, hold=5), *words)
 
 
 def test_what_a_start_refuses(spark: SparkSession, tmp_path: Path) -> None:

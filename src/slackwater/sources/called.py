@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.errors import ExecutionError
+from slackwater.errors import AnalysisError, ExecutionError
 from slackwater.kernels.column_engine import plain
 from slackwater.kernels.types import arrow_schema
 from slackwater.model.schema import Field
@@ -50,9 +50,10 @@ class FrameRows:
 def written(
     name: str, frame: DataFrame, fields: Sequence[Field], zone: str, scratch: PurePath
 ) -> Iterator[pa.RecordBatchReader]:
-    """The columns ``fields`` of a DataFrame, by way of files."""
+    """The columns ``fields`` of a DataFrame, by way of files. Where it reads files itself, those that are there now."""
     folder, failed = str(scratch / "frame"), None
     try:
+        _list_files_anew(frame)
         frame.select(*(quoted(f.name) for f in fields)).write.parquet(folder)
     except Exception as error:
         failed = _failed(name, "Spark could not read it", error)
@@ -64,6 +65,37 @@ def written(
         return
     with table.rows(fields, scratch, 0) as reader:
         yield reader
+
+
+def _list_files_anew(frame: DataFrame) -> None:
+    """Let Spark look at the directories that a DataFrame reads: it goes by the files that were there when it was made.
+
+    So does ``spark.table``, in all its calls, until the session that runs it has written the table itself.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    subqueries = plan.subqueriesAll()
+    for each in (plan, *(subqueries.apply(i) for i in range(subqueries.size()))):
+        leaves = each.collectLeaves()
+        for leaf in (leaves.apply(i) for i in range(leaves.size())):
+            if leaf.getClass().getSimpleName() != "LogicalRelation":
+                continue
+            relation = leaf.relation()
+            if relation.getClass().getSimpleName() == "HadoopFsRelation":
+                files = relation.location()
+                before = len(files.inputFiles())
+                files.refresh()
+                _check_there(frame, files.rootPaths())
+                # It may be in the middle of being written over. If it is still empty at the next look, it is so.
+                if before and not len(files.inputFiles()):
+                    raise FileNotFoundError
+
+
+def _check_there(frame: DataFrame, paths: Any) -> None:
+    """Refuse places that are gone: Spark would find no rows there, and say nothing."""
+    settings = frame.sparkSession._jsparkSession.sessionState().newHadoopConf()
+    for path in (paths.apply(i) for i in range(paths.size())):
+        if not path.getFileSystem(settings).exists(path):
+            raise FileNotFoundError
 
 
 class FunctionRows:
@@ -105,7 +137,9 @@ class FunctionRows:
 
     def _check(self, given: Any, fields: Sequence[Field]) -> None:
         """Refuse other columns than those that the function gave first; new ones are passed over."""
-        there = {f.name: f.type for f in self._shown(given)}
+        shown = self._shown(given)
+        check_columns(self._name, shown)
+        there = {f.name: f.type for f in shown}
         for field in fields:
             if field.name not in there:
                 raise _other(self._name, f"no column '{field.name}' any more")
@@ -161,6 +195,20 @@ def arrow_reader(name: str, made: Any) -> pa.RecordBatchReader:
         hint="return a batch DataFrame, or a table or reader of Arrow's: duckdb.sql(...).arrow(), pa.table(...)",
         relation=name,
     )
+
+
+def check_columns(name: str, fields: Sequence[Field]) -> None:
+    """Refuse a relation without a column, or with two that Spark cannot tell apart."""
+    lower = [f.name.lower() for f in fields]
+    twice = next((f.name for f in fields if lower.count(f.name.lower()) > 1), None)
+    if twice is not None or not fields:
+        raise AnalysisError(
+            "AMBIGUOUS_COLUMN",
+            f"relation '{name}' has "
+            + ("no column" if twice is None else f"two columns '{twice}'"),
+            hint="give columns names that differ; they are compared without regard to case",
+            relation=name,
+        )
 
 
 def _failed(name: str, what: str, error: BaseException) -> ExecutionError:

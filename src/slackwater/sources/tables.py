@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.parquet.columns import FileColumns
-from slackwater.engine.parquet.folders import data_files
+from slackwater.engine.parquet.folders import Folders, data_files
 from slackwater.engine.parquet.types import matches
 from slackwater.engine.paths.relation_files import file_pieces
 from slackwater.engine.store.versions import Seen, TableFile, version_id
@@ -80,12 +80,8 @@ class ParquetTable:
 
         ``sizes``: with what the columns take in memory.
         """
-        root = os.path.realpath(self.path)
-        try:
-            folders = data_files(root, [path for path, _, _ in files], self.fields, self.zone)
-        except FileNotFoundError as error:
-            raise self._gone(str(error.filename)) from error
         names = {f.name for f in fields}
+        folders = self._folders([path for path, _, _ in files], names)
         listed = []
         for seen in files:
             if seen[0] not in folders:
@@ -99,6 +95,22 @@ class ParquetTable:
                 raise self._gone(file.path)
             listed.append(file)
         return listed
+
+    def _folders(self, paths: Sequence[str], needed: set[str]) -> dict[str, Folders]:
+        root = os.path.realpath(self.path)
+        try:
+            return data_files(root, paths, self.fields, self.zone, needed=needed)
+        except FileNotFoundError as error:
+            raise self._gone(str(error.filename)) from error
+        except ExecutionError as error:
+            raise ExecutionError(
+                error.condition,
+                f"relation '{self.name}': {error.message}",
+                hint="name folders as those that were there when the relation was made, name=value with values of the column's "
+                "type; one whose name starts with '.' is passed over",
+                relation=self.name,
+                **error.parameters,
+            ) from error
 
     # ---- as what is copied ----
     def identity(self) -> str | None:

@@ -202,11 +202,13 @@ def _test(stream: Stream, sides: list[Stream], shown: JoinColumns, where: Any) -
 
 def _hold(stream: Stream, relation: Relation, hold: Any) -> tuple[int, str]:
     if relation._use.refresh == NEVER:
+        way = 'refresh="10 minutes"' + ("" if relation._use.table is None else ', or "batch"')
         raise bad_join(
             "hold",
             hold,
-            f"relation '{relation._name}' is looked at once (refresh=\"never\"), so that no partner can come: leave hold "
-            'out, or use refresh="batch"; of a DataFrame or a function refresh="10 minutes"',
+            f"relation '{relation._name}' is looked at only when query.refresh asks for it (refresh=\"never\"), so that nothing "
+            f"brings a partner by itself: give it {way} (query.refresh still asks for more), or leave hold out, "
+            "so that rows without a partner leave at once",
         )
     time = stream._time(None, "a join with hold=")
     return parse_span(hold, time, what="hold", positive=False), time.name

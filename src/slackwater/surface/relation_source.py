@@ -15,7 +15,13 @@ from slackwater.engine.plan.reserved import check_names
 from slackwater.engine.store.exact_paths import spark_path
 from slackwater.errors import AnalysisError
 from slackwater.model.schema import Field
-from slackwater.sources.called import FrameRows, FunctionRows, arrow_reader, called
+from slackwater.sources.called import (
+    FrameRows,
+    FunctionRows,
+    arrow_reader,
+    called,
+    check_columns,
+)
 from slackwater.sources.tables import ParquetTable
 from slackwater.surface.options import local_path
 from slackwater.surface.stream import Stream
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """The beginning of an address: Hadoop's have one slash or several."""
 _SPARKS_WORDS = re.compile(r"\[[A-Z_.]+\].*")
+_FOLDERS = re.compile(r"\[CONFLICTING_(DIRECTORY_STRUCTURES|PARTITION_COLUMN_NAMES)\]")
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ def read_source(source: Any, name: str | None, session: SparkSession) -> Given:
             )
         _check_name(name)
         fields = shown_fields(source.schema) if is_frame else _first_fields(name, source)
-        _check_columns(name, fields)
+        check_columns(name, fields)
         return Given(name, "", fields, *((source, None) if is_frame else (None, source)))
     path = _path(source)
     label = name if name is not None else Path(path).name
@@ -135,19 +142,6 @@ def _first_fields(name: str, function: Callable[[], Any]) -> tuple[Field, ...]:
     fields = shown_fields(reader.schema)
     reader.close()
     return fields
-
-
-def _check_columns(name: str, fields: tuple[Field, ...]) -> None:
-    lower = [f.name.lower() for f in fields]
-    twice = next((f.name for f in fields if lower.count(f.name.lower()) > 1), None)
-    if twice is not None or not fields:
-        raise AnalysisError(
-            "AMBIGUOUS_COLUMN",
-            f"relation '{name}' has "
-            + ("no column" if twice is None else f"two columns '{twice}'"),
-            hint="give columns names that differ; they are compared without regard to case",
-            relation=name,
-        )
 
 
 def checked_store(store: Any, table: str, name: str) -> str:
@@ -213,11 +207,19 @@ def _schema(session: SparkSession, path: str, name: str) -> StructType:
         return session.read.parquet(spark_path(path)).schema
     except (PySparkException, Py4JJavaError) as error:
         why = _SPARKS_WORDS.search(str(error))
+        hint = (
+            "let all files below it be whole Parquet files of columns that Spark has types for; one that is still being "
+            "written, or that is none, needs a name that starts with '_' or '.'"
+        )
+        if why is not None and _FOLDERS.match(why[0]):
+            hint = (
+                "where some files lie in folders name=value, let all do, with the same names in the same order; move other "
+                "folders out of it, or give them names that start with '.'"
+            )
         raise AnalysisError(
             "BAD_RELATION_FILE",
             f"relation '{name}': Spark cannot tell the columns of '{path}': {why[0] if why else error}",
-            hint="let all files below it be whole Parquet files of columns that Spark has types for; one that is still being "
-            "written, or that is none, needs a name that starts with '_' or '.'",
+            hint=hint,
             path=path,
             relation=name,
         ) from error

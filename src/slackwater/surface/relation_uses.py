@@ -150,7 +150,17 @@ def _copying(options: Mapping[str, Any]) -> tuple[str, int | None]:
             option="relationCopies",
         )
     segment = options.get("relationsegment")
-    return copying, None if segment is None else bytes_of(segment, "relation")
+    if segment is None:
+        return copying, None
+    try:
+        return copying, bytes_of(segment, "option")
+    except AnalysisError as error:
+        raise AnalysisError(
+            "BAD_OPTION",
+            f"relationSegment={segment!r} is no size",
+            hint='use the least size of a segment of a copy, such as "4m"; or leave it out',
+            option="relationSegment",
+        ) from error
 
 
 def check_stores(uses: Mapping[str, RelationUse], tables: Mapping[str, str]) -> None:

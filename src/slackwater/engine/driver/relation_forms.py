@@ -43,10 +43,12 @@ def outgrown(name: str, size: int, memory: int) -> AnalysisError:
     )
 
 
-def check_segments(relation: Relation, largest: int, memory: int, *, copied: bool = False) -> None:
+def check_segments(
+    relation: Relation, largest: int, memory: int, *, copied: bool = False, asked: bool = False
+) -> None:
     """Refuse a relation that cannot be read in segments; the ``largest`` takes so many bytes.
 
-    ``copied``: they are those of a copy, whose index knows all keys.
+    ``copied``: they are those of a copy, whose index knows all keys. ``asked``: it would fit into memory, and an option asks for segments.
     """
     stored = stored_keys(relation)
     types = {f.name: f.type for f in relation.schema}
@@ -57,12 +59,18 @@ def check_segments(relation: Relation, largest: int, memory: int, *, copied: boo
             if None in stored
             else "footers of files do not bound its values"
         )
+        copy = "give store= a directory: the query then makes copies that are sorted by any key"
+        reason, hint = (
+            "does not fit into memory",
+            f'{copy}; or more memory=; or use option("relationForm", "whole"), which takes it into memory whatever its size',
+        )
+        if asked:
+            reason = 'is read in segments because of option("relationForm", "segments")'
+            hint = f"leave the option out, since the relation fits into memory; or {copy}"
         raise AnalysisError(
             "RELATION_NO_SEGMENTS",
-            f"relation '{relation.name}' does not fit into memory, and which of its segments have a key cannot be told by "
-            f"{keys}: {why}",
-            hint="give store= a directory: the query then makes copies that are sorted by any key; or more memory=; or use "
-            'option("relationForm", "whole"), which takes it into memory whatever its size',
+            f"relation '{relation.name}' {reason}, and which of its segments have a key cannot be told by {keys}: {why}",
+            hint=hint,
             relation=relation.name,
         )
     if largest > memory:

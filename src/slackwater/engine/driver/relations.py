@@ -516,7 +516,8 @@ class Relations:
         copied = bool(version.files) and version.files[0].index is not None
         columns = [[f.name for f in form.fields] for form in self._forms if form.name == name]
         size = max(largest_segment(version, each) for each in columns)
-        check_segments(relation, size, use.memory, copied=copied)
+        asked = use.form == SEGMENTS and not self._is_too_large(name, use, version)
+        check_segments(relation, size, use.memory, copied=copied, asked=asked)
 
     def _relation(self, name: str) -> Relation:
         return next(form.relation for form in self._forms if form.name == name)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from slackwater.engine.parquet.folder_values import literal_of, unescaped
 from slackwater.errors import ExecutionError
+from slackwater.kernels.translate.typed import text_literal
 from slackwater.kernels.types import duck_type, parse
 from slackwater.model.schema import Field
 
@@ -33,12 +34,19 @@ class NamedFolders:
 
 
 def data_files(
-    root: str, files: Sequence[str], fields: Sequence[Field], zone: str, *, recursive: bool = False
+    root: str,
+    files: Sequence[str],
+    fields: Sequence[Field],
+    zone: str,
+    *,
+    recursive: bool = False,
+    needed: Collection[str] | None = None,
 ) -> dict[str, Folders]:
     """The files of a batch that hold rows, each with the columns that its folders give.
 
     As in Spark, files without a byte and files with a hidden name hold none; where some files lie in ``name=value``
-    folders, those outside of them do not count. ``recursive``: folders mean nothing.
+    folders, those outside of them do not count. ``recursive``: folders mean nothing. ``needed``: the columns whose values must be possible, by default all; those of
+    others fail when they are read.
     """
     root = os.path.normpath(root)
     kept = [f for f in files if not _hidden(os.path.basename(f)) and os.path.getsize(f)]
@@ -50,7 +58,7 @@ def data_files(
     _check_alike(folders)
     columns = {f.name.lower(): f for f in fields}
     values = {
-        directory: _values(directory, one, columns, zone)
+        directory: _values(directory, one, columns, zone, needed)
         for directory, one in folders.items()
         if one.names
     }
@@ -101,7 +109,13 @@ def _check_alike(folders: dict[str, NamedFolders]) -> None:
             raise _mixed(named[0][0], directory)
 
 
-def _values(directory: str, one: NamedFolders, columns: dict[str, Field], zone: str) -> Folders:
+def _values(
+    directory: str,
+    one: NamedFolders,
+    columns: dict[str, Field],
+    zone: str,
+    needed: Collection[str] | None,
+) -> Folders:
     made = []
     for name, value in zip(one.names, one.values, strict=True):
         field = columns.get(name.lower())
@@ -109,9 +123,15 @@ def _values(directory: str, one: NamedFolders, columns: dict[str, Field], zone: 
             continue
         sql = "NULL" if value == NULL_FOLDER else literal_of(value, parse(field.type), zone)
         if sql is None:
+            why = f"folder '{directory}': {value!r} is no value of column '{field.name}', which is {field.type}"
+            if needed is not None and field.name not in needed:
+                made.append(
+                    (field.name, f"CAST(error({text_literal(why)}) AS {duck_type(field.type)})")
+                )
+                continue
             raise ExecutionError(
                 "BAD_FOLDER_VALUE",
-                f"folder '{directory}': {value!r} is no value of column '{field.name}', which is {field.type}",
+                why,
                 hint="rename the folder, or declare the column as a string and convert it on the stream",
                 path=directory,
                 column=field.name,

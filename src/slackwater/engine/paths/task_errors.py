@@ -13,6 +13,7 @@ from slackwater.engine.parquet.columns import bad_file
 from slackwater.engine.store.spark_log import local_file
 from slackwater.errors import ExecutionError, SetupError
 from slackwater.kernels.room import disk_full, spill_error
+from slackwater.model.names import PREFIX
 
 
 @contextmanager
@@ -27,6 +28,10 @@ def task_errors() -> Iterator[None]:
         text = str(error)
         match = _OWN_ERROR.search(text)
         if match is None:
+            bad_value = _spark_expression_error(text)
+            if bad_value is not None:
+                # Spark's own text quotes the query as we wrote it, with names of ours in it.
+                raise bad_value from None
             failed = (
                 _file_error(text) or _column_engine_error(text) or _missing_package(text)
                 or _no_room(text)
@@ -145,13 +150,34 @@ def _column_engine_error(text: str) -> ExecutionError | None:
             'option("partitionGroups", ...)',
         )
     if match["kind"] in ("OutOfRange", "Conversion", "InvalidInput"):
-        return ExecutionError(
-            "EXPRESSION_FAILED",
-            f"an expression fails for some row: {match['message']}",
-            hint="keep such rows out with where(...), use a function that gives null instead, such as try_add or "
-            "try_cast, or compute the column on the DataFrame, before sw.stream(...)",
-        )
+        return _expression_failed(match["message"])
     return None
+
+
+def _expression_failed(why: str) -> ExecutionError:
+    return ExecutionError(
+        "EXPRESSION_FAILED",
+        f"an expression fails for some row: {why}",
+        hint="keep such rows out with where(...), use a function that gives null instead, such as try_add or "
+        "try_cast, or compute the column on the DataFrame, before sw.stream(...)",
+    )
+
+
+_BAD_VALUE = re.compile(
+    r"\[[A-Z0-9_.]+\] (?P<message>(?:(?!SQLSTATE).)*?)\s*SQLSTATE: 22\w{3}\b", re.DOTALL
+)
+"""SQL states of this class are of values that an expression cannot take."""
+_UNDERLINED = re.compile(r"^(?P<sql>.*)\n(?P<before> *)(?P<line>\^+)$", re.MULTILINE)
+
+
+def _spark_expression_error(text: str) -> ExecutionError | None:
+    """What an expression that Spark evaluates could not take, as an error of ours; None if it is something else."""
+    match = _BAD_VALUE.match(text)
+    if match is None:
+        return None
+    why, shown = match["message"], _UNDERLINED.search(text, match.end())
+    part = "" if shown is None else shown["sql"][len(shown["before"]) :][: len(shown["line"])]
+    return _expression_failed(f"{part}: {why}" if part and PREFIX not in part else why)
 
 
 def _no_room(text: str) -> ExecutionError | None:
