@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import mmap
 import os
 import shutil
 import struct
@@ -82,9 +83,18 @@ _checked: dict[str, tuple[int, int, int]] = {}
 MOST_CHECKED = 1 << 16
 
 
-def _status(path: str) -> tuple[int, int, int]:
-    status = os.stat(path)
-    return status.st_ino, status.st_mtime_ns, status.st_size
+def _mapped(path: str) -> tuple[pa.Buffer, tuple[int, int, int]]:
+    """A file, mapped, and what tells it from others of its name: both are of one descriptor, so of one file.
+
+    A batch maps hundreds; Arrow's own way to map a file takes four times as long.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(file)
+        whole = mmap.mmap(file, status.st_size, prot=mmap.PROT_READ)
+    finally:
+        os.close(file)
+    return pa.py_buffer(whole), (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _remember(path: str, status: tuple[int, int, int]) -> None:
@@ -145,20 +155,16 @@ class KeptFiles:
         """What `keep` put under a name; None if it is not kept. Whoever names it says by the name what it must be."""
         path = f"{self._folder}/{name}@0"
         try:
-            status = _status(path)
-            with pa.memory_map(path) as file:
-                whole = file.read_buffer()
-            same = _status(path) == status
-        except (OSError, pa.ArrowInvalid):
+            whole, status = _mapped(path)
+        except (OSError, ValueError):  # an empty file cannot be mapped
             return None
         if whole.size >= _SEAL.size:
             data = whole.slice(0, whole.size - _SEAL.size)
-            if same and _checked.get(path) == status:
+            if _checked.get(path) == status:
                 return data
             seal = _Seal(*_SEAL.unpack(whole.slice(data.size)))
             if seal == _Seal.of(data, seal.crc):
-                if same:
-                    _remember(path, status)
+                _remember(path, status)
                 return data
         _remove(Path(path))
         return None
