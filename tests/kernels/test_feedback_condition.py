@@ -243,3 +243,21 @@ def test_what_a_filter_by_a_list_drops_is_one_list(column: str, values: Any) -> 
     table = pa.table({column: every})
     kept = sql_to_arrow(connect(), f"SELECT * FROM rows WHERE {match.duck}", {"rows": table})
     assert kept[column].to_pylist() == [v for v in every if v not in list(values)]
+
+
+@pytest.mark.parametrize(
+    ("chain", "listed"), [(" OR `a` = ", "`a` IN ({})"), (" AND `a` <> ", "NOT (`a` IN ({}))")]
+)
+def test_a_chain_of_a_thousand_is_one_record(chain: str, listed: str) -> None:
+    """Each AND and OR of a chain is a level of the tree, and Python descends a thousand at most."""
+    values = [str(2 * i) for i in range(1500)]
+    long = chain.join(["", *values]).removeprefix(" OR ").removeprefix(" AND ")
+    short = listed.format(", ".join(values))
+    for made in (ignore, only):
+        assert made(condition_of(long, COLUMNS)) == made(condition_of(short, COLUMNS))
+    assert len(ignore(condition_of(long, COLUMNS)).records) == 1
+
+
+def test_brackets_that_are_too_deep_are_named() -> None:
+    with pytest.raises(AnalysisError, match="brackets and NOTs stand in each other too often"):
+        condition_of("NOT (" * 1000 + "`a` = 1" + ")" * 1000, COLUMNS)

@@ -109,7 +109,7 @@ def _seals(node: Node) -> bool:
         and settings.exploit
         and (_over_join(node) if settings.seal is None else settings.seal)
         and node.field(time) is not None
-        and all(n != time and n != "wid" and "." not in n for n in names)
+        and all(n != time and n != "wid" and not parted(node, n)[1] for n in names)
         and all(plain_column(k.expr) is not None for k in node.keys)
         and all(is_testable(f.type) for n in names if (f := node.field(n)) is not None)
     )

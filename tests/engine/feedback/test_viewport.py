@@ -19,7 +19,7 @@ from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store import failpoints
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
-from slackwater.engine.store.feedback_log import state_of
+from slackwater.engine.store.feedback_log import requests, state_of
 from slackwater.engine.store.files import checksum, seal
 from slackwater.errors import CheckpointError
 from slackwater.kernels import column_engine
@@ -212,6 +212,40 @@ def test_files_that_are_no_requests_are_set_aside_and_reported(folder: Path) -> 
     assert "damaged-feedback-000001.json" in names and "notes.txt" in names
     assert "feedback-000001.json" not in names
     run.step()
+    run.run.stop()
+
+
+@pytest.mark.parametrize(
+    ("type", "test"),
+    [
+        ("bigint", []),
+        ("bigint", [[[1]], False]),
+        (5, [[[1, 2]], False]),
+        ("text", [[[1, 2]], False]),
+    ],
+)
+def test_a_sealed_request_whose_tests_are_none_is_set_aside(
+    type: Any, test: Any, folder: Path
+) -> None:
+    """It ended the query, and whoever asked what stands got Python's own error."""
+    run = Viewed(folder)
+    run.give(rows(batches=2))
+    run.run.start()
+    run.step()
+    asked = {
+        "intent": "assumed",
+        "columns": [["segment", type, False, False]],
+        "records": [{"segment": test}],
+    }
+    document = {
+        "format": 1, "number": 1, "ask": "send", "output": "map", "name": "x", "lease": None, "feedback": asked,
+    }  # fmt: skip
+    control = Path(str(run.run.checkpoint.control))
+    (control / "feedback-000001.json").write_bytes(seal(document, kind="feedback"))
+    assert [n for n, _ in requests(run.run.checkpoint, 0).refused] == ["feedback-000001.json"]
+    done = run.step()
+    assert [r["file"] for r in done.progress["feedback"]["refused"]] == ["feedback-000001.json"]
+    assert not state_of(done).standing
     run.run.stop()
 
 

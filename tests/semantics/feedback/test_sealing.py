@@ -237,6 +237,15 @@ def test_operators_that_seal_nothing(others: dict[str, Any]) -> None:
     assert not proofs(plain.children[0], (record,))
 
 
+def test_a_name_with_a_dot_is_a_name() -> None:
+    """Nothing was sealed where a group column was called so, without a word."""
+    step = {"window": {"range": 10, "slide": 4}, "by": {"k.x": "k"}, "agg": {"n": "count(*)"}}
+    node = aggregate(source("a", random.Random(1)), step)
+    record = Pattern.of({"n": order.from_(3, "bigint"), "k.x": Test.among([3])})
+    (proof,) = proofs(node, (record,))
+    assert proof.groups == ((0, Test.among([3])),)
+
+
 def test_over_joins_no_word_is_needed() -> None:
     rng = random.Random(2)
     join = joined(source("a", rng), source("b", rng), rng)

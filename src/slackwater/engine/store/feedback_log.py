@@ -291,7 +291,7 @@ def requests(checkpoint: Checkpoint, after: int) -> Requests:
         try:
             asked.append((number, _read(checkpoint, number, name)))
         except (
-            SlackwaterError, KeyError, TypeError, ValueError, AttributeError, PermissionError,
+            SlackwaterError, LookupError, TypeError, ValueError, AttributeError, PermissionError,
             OverflowError, RecursionError,
         ) as error:  # fmt: skip
             first = str(getattr(error, "message", error)).splitlines()

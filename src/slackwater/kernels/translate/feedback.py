@@ -99,9 +99,9 @@ class _Reader:
     def condition(self, node: exp.Expression) -> Condition:
         node = strip(node)
         if isinstance(node, exp.And):
-            return And((self.condition(node.this), self.condition(node.expression)))
+            return And(tuple(self.condition(part) for part in _chain(node, exp.And)))
         if isinstance(node, exp.Or):
-            return Or((self.condition(node.this), self.condition(node.expression)))
+            return Or(tuple(self.condition(part) for part in _chain(node, exp.Or)))
         if isinstance(node, exp.Not):
             return Not(self.condition(node.this))
         if not any(node.find_all(exp.Column)):
@@ -292,6 +292,18 @@ class _PartlyReader(_Reader):
             return super().condition(node)
         except AnalysisError:
             return Unknown()
+
+
+def _chain(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """The parts of a chain of ANDs, or of ORs, in order. A chain of a thousand is a tree a thousand deep, so it is not descended."""
+    parts, rest = [], [node]
+    while rest:
+        one = strip(rest.pop())
+        if isinstance(one, kind):
+            rest += [one.expression, one.this]
+        else:
+            parts.append(one)
+    return parts
 
 
 def _as_written(node: exp.Expression, column: Column) -> Any:

@@ -52,6 +52,8 @@ class NotRead(NotTranslatable):
 
 
 def _fault(sql: str, error: Exception) -> tuple[str, int | None]:
+    if isinstance(error, RecursionError):
+        return "brackets and NOTs stand in each other too often", None
     if isinstance(error, TokenError):
         at = max(sql.rfind(quote) for quote in "'\"`")
         return ("this quote is not closed", at) if at >= 0 else ("it is no SQL", None)

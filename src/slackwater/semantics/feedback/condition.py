@@ -7,6 +7,7 @@ to the tests: that it is true, that it is false, that it is not true (false or n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -145,13 +146,26 @@ def records(condition: Condition, asked: Asked) -> Patterns:
         return simplified([Pattern.of({condition.column.name: wanted})])
     each = [records(p, asked) for p in condition.parts]
     if isinstance(condition, And) == (asked in ("true", "not false")):
-        found: Patterns = (Pattern(()),)
-        for part in each:
-            _check(len(found) * len(part))
-            found = simplified(both(found, part))
-        return found
-    _check(sum(map(len, each)))
-    return simplified(r for part in each for r in part)
+        return _joined(each, _both)
+    return _joined(each, _either)
+
+
+def _joined(each: list[Patterns], join: Callable[[Patterns, Patterns], Patterns]) -> Patterns:
+    """Records of all parts together: neighbours first, so that what grows is not gone through for each part anew."""
+    while len(each) > 1:
+        alone = each[-1:] if len(each) % 2 else []
+        each = [*(join(each[i], each[i + 1]) for i in range(0, len(each) - 1, 2)), *alone]
+    return each[0]
+
+
+def _both(a: Patterns, b: Patterns) -> Patterns:
+    _check(len(a) * len(b))
+    return simplified(both(a, b))
+
+
+def _either(a: Patterns, b: Patterns) -> Patterns:
+    _check(len(a) + len(b))
+    return simplified((*a, *b))
 
 
 def _check(count: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from slackwater.model.same import Same
+from slackwater.semantics.feedback.order import is_testable
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.patterns import Patterns, Test
 
@@ -63,6 +64,9 @@ def _check(feedback: Feedback) -> None:
     tested = {name for r in feedback.records for name in r.columns}
     if not tested or not all(isinstance(n, str) for n in names) or tested != set(names):
         raise ValueError("its columns are not those that its records test")
+    for column in feedback.columns:
+        if not isinstance(column.type, str) or not is_testable(column.type):
+            raise ValueError(f"column '{column.name}' has the type {column.type!r}")
     for record in feedback.records:
         for _, test in record.tests:
             if test != Test.of(test.spans, test.null is True):
