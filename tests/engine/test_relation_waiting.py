@@ -326,6 +326,26 @@ def test_a_row_leaves_when_what_it_needs_is_read_with_what_another_waits_for(
     query.run.stop()
 
 
+@pytest.mark.spec("XJ-F53", "XJ-F56")
+@pytest.mark.parametrize("others", [60, 20])
+def test_a_row_with_two_segments_of_which_one_is_at_hand_waits(made: Waits, others: int) -> None:
+    """Whichever it is: a row is met whole, and would have the other one read for it alone."""
+    for file, keys in (("a", range(50)), ("b", range(40, 90))):
+        rows = pa.table({"id": pa.array(keys, pa.int64()), "name": [f"{file}{k}" for k in keys]})
+        pq.write_table(rows, made.table / f"{file}.parquet")  # one segment each
+    made.planned(WAITS, now=[{"from": "s"}, {"where": f"k = {others}"}, AT_ONCE[1]])
+    made.start(backlog=100)
+    made.batch(others)
+    assert len(made.idle()) == 1  # from here on its segment is at hand
+    assert made.record["resident"] == 1
+    assert made.after(1).batch(45, others) == [(others, f"{'b' if others == 60 else 'a'}{others}")]
+    assert (made.record["waitingRows"], made.record["reads"]) == (1, 0)
+    assert made.after(9).batch(10_000) == [(10_000, None)]
+    assert (made.record["waitingRows"], made.record["reads"]) == (1, 0)
+    assert made.after(1).idle() == [(45, "a45"), (45, "b45")]
+    assert made.record["reads"] == 1
+
+
 @pytest.mark.spec("XJ-F55")
 def test_all_rows_leave_at_the_end(made: Waits) -> None:
     made.start()
