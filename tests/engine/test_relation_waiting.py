@@ -493,6 +493,18 @@ def test_a_start_may_give_another_deadline(made: Waits) -> None:
     assert made.after(1).idle() == names(70)
 
 
+def test_with_a_microsecond_for_a_deadline_rows_leave_in_the_next_batch(made: Waits) -> None:
+    """The way out for a checkpoint that has rows which wait, when none should wait any more."""
+    made.start(backlog=100)
+    made.batch(1)
+    made.run.stop()
+    made.planned([{"from": "s"}, {**STEP, "deadline": "1 microsecond"}])
+    made.start(backlog=100)
+    assert made.after(0.001).batch(70) == names(1)
+    assert made.after(0.001).idle() == names(70)
+    assert made.record["waitingRows"] == 0
+
+
 def test_a_start_without_a_deadline_is_another_query(made: Waits) -> None:
     made.start()
     made.batch(1)
