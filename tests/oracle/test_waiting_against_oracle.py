@@ -93,9 +93,11 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.integers(0, 4)) == 0:
         return {"counts": [*rows, WINDOW]}
     made: dict[str, Any] = {"pairs": rows}
-    for behind in draw(st.lists(st.sampled_from([*BEHIND, "dedup"]), max_size=2, unique=True)):
-        more = dedup_behind(front, step["how"]) if behind == "dedup" else BEHIND[behind]
-        made[behind.replace(" ", "_")] = more
+    behind = {**BEHIND, "dedup": dedup_behind(front, step["how"])}
+    # All but some, so that few examples have each of them often.
+    for left_out in draw(st.sets(st.sampled_from(sorted(behind)), min_size=4, max_size=7)):
+        del behind[left_out]
+    made |= {name.replace(" ", "_"): more for name, more in behind.items()}
     if step["how"] in ("inner", "semi") and draw(st.booleans()):
         made["lost"] = [{"unmatched": "j"}]
     return made
