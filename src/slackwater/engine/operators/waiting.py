@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -289,7 +288,7 @@ class WaitingKind(Kind):
         return WaitingProgram(operator, context)
 
     def regroup(self, ledgers: Sequence[Any], count: int) -> list[Any]:
-        """Which rows a group gets is not known before they are read, so each must look."""
+        """Which rows a group gets, and what they lack, is not known before they are read, so each must look."""
         whole = whole_ledger(ledgers)
         return [dict(whole) for _ in range(count)]
 
@@ -334,7 +333,6 @@ def whole_ledger(ledgers: Sequence[Any]) -> dict[str, Any]:
     """The ledgers of all groups as one."""
     known = [led for led in ledgers if led is not None]
     came = [led["oldest"] for led in known if led["oldest"] is not None]
-    awaited = [led.get("awaited") for led in known if led["rows"]]
     versions: dict[str, int] = {}
     for ledger in known:
         for version, rows in ledger["versions"].items():
@@ -345,8 +343,6 @@ def whole_ledger(ledgers: Sequence[Any]) -> dict[str, Any]:
         "least": min((led["least"] for led in known), default=END),
         "oldest": min(came, default=None),
         "backlog": max((led["backlog"] for led in known), default=0),
-        # Those of older versions do not say which.
-        "awaited": None if any(names is None for names in awaited) else sorted({*chain(*awaited)}),
         "versions": versions,
     }
 
