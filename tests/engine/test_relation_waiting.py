@@ -22,6 +22,7 @@ from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store.control import request_flush
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.model.relation import Relation
+from slackwater.semantics import waiting as waiting_rule
 from slackwater.semantics.waiting import FREED, SHARE
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import failing
@@ -37,6 +38,9 @@ STEP: dict[str, Any] = {
     "deadline": "10 seconds",
 }
 WAITS = [{"from": "s"}, STEP]
+AT_ONCE: list[dict[str, Any]] = [
+    {"from": "s"}, {k: v for k, v in STEP.items() if k != "deadline"}
+]  # fmt: skip
 FEW = {"memory": 1_000_000, "disk": 0, "form": "segments"}
 """All rows of a test may wait, and all segments may stay."""
 
@@ -210,13 +214,99 @@ def test_rows_that_leave_as_they_come_are_not_kept(made: Waits) -> None:
 @pytest.mark.spec("XJ-F56")
 def test_a_row_leaves_when_its_segment_was_read_for_others(made: Waits) -> None:
     """Another join of the query does not wait: what it has read is at hand in the next batch."""
-    at_once = [{"from": "s"}, {k: v for k, v in STEP.items() if k != "deadline"}]
-    made.planned(WAITS, now=at_once)
+    made.planned(WAITS, now=AT_ONCE)
     made.start(backlog=100)
     assert made.batch(1, 70) == []
     assert [t.num_rows for t in made.run.published["now"].values()] == [2]
     assert made.batch(900) == names(1, 70)
     assert made.record["waitingRows"] == 1
+
+
+def without_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ledgers as they were before they said which segments rows lack."""
+    of = program._ledger
+    monkeypatch.setattr(
+        program, "_ledger", lambda *a: {k: v for k, v in of(*a).items() if k != "awaited"}
+    )
+
+
+@pytest.mark.spec("XJ-F56")
+@pytest.mark.parametrize("said", ["by name", "too many", "by an older version"])
+def test_rows_leave_without_input_once_their_segments_are_at_hand(
+    made: Waits, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Which segments may stay is said after the batch in which the other join has read them."""
+    if said == "too many":
+        monkeypatch.setattr(waiting_rule, "AWAITED", 0)
+    if said == "by an older version":
+        without_names(monkeypatch)
+    made.planned(WAITS, now=AT_ONCE)
+    made.start(backlog=100)
+    assert made.batch(1, 2, 70) == []
+    assert (made.record["waitingRows"], made.record["resident"]) == (3, 2)
+    assert made.idle() == names(1, 2, 70)
+    assert (made.record["waitingRows"], made.record["reads"]) == (0, 0)
+    assert made.figures["reads"] == {}
+    batches = len(made.run.loop.records)
+    assert made.idle() == []
+    assert len(made.run.loop.records) == batches
+
+
+@pytest.mark.spec("XJ-F56")
+def test_a_segment_that_comes_to_hand_makes_no_batch_run_if_no_row_lacks_it(made: Waits) -> None:
+    only = [{"from": "s"}, {"where": "k >= 100"}, {**AT_ONCE[1]}]
+    made.planned([{"from": "s"}, {"where": "k < 200"}, STEP], now=only)
+    made.start(backlog=100)
+    assert made.batch(1, 150, 300) == []
+    assert made.idle() == names(150)
+    batches = len(made.run.loop.records)
+    made.batch(500)
+    assert (made.record["waitingRows"], made.record["resident"]) == (1, 3)
+    assert made.idle() == []
+    assert len(made.run.loop.records) == batches + 1
+    (names_of,) = [led["awaited"] for led in made.ledgers if led["rows"]]
+    assert [n.rpartition("-")[2] for n in names_of] == ["0"]
+
+
+@pytest.mark.spec("XJ-F56")
+def test_a_row_that_lacks_a_second_segment_waits_on_and_is_known_by_it(tmp_path: Path) -> None:
+    steps = [{"from": "s"}, {"where": "k >= 50"}, AT_ONCE[1]]
+    query = Waits(tmp_path)
+    for file, keys in (("a", range(40, 60)), ("b", range(50)), ("c", range(45, 70))):
+        rows = pa.table({"id": pa.array(keys, pa.int64()), "name": [f"{file}{k}" for k in keys]})
+        pq.write_table(rows, query.table / f"{file}.parquet")  # one segment each
+    query.planned(WAITS, now=steps)
+    query.start(backlog=100)
+    assert query.batch(46) == []  # all three may have it
+    assert query.batch(55) == []
+    assert (query.record["resident"], query.record["waitingRows"]) == (2, 2)
+    assert query.idle() == [(55, "a55"), (55, "c55")]
+    assert query.record["waitingRows"] == 1
+    (awaited,) = [led["awaited"] for led in query.ledgers if led["rows"]]
+    assert len(awaited) == 1
+    batches = len(query.run.loop.records)
+    assert query.idle() == []
+    assert len(query.run.loop.records) == batches
+    assert query.after(10).idle() == [(46, "a46"), (46, "b46"), (46, "c46")]
+    query.run.stop()
+
+
+@pytest.mark.spec("XJ-F56")
+@pytest.mark.parametrize("point", [*failpoints.POINTS, *failpoints.RELATION_POINTS])
+def test_a_crash_of_the_batch_in_which_they_leave_loses_no_row(made: Waits, point: str) -> None:
+    made.planned(WAITS, now=AT_ONCE)
+    made.start(backlog=100)
+    made.batch(1, 2, 70)
+    try:
+        with failing(point):
+            made.idle()
+    except failpoints.InjectedFailure:
+        made.run.stop()
+        made.start(backlog=100)  # where nothing is at hand
+        made.again()
+    made.after(10).idle()
+    out = [(r["k"], r["name"]) for t in made.run.published["out"].values() for r in t.to_pylist()]
+    assert sorted(out) == names(1, 2, 70)
 
 
 @pytest.mark.spec("XJ-F56")
@@ -234,6 +324,26 @@ def test_a_row_leaves_when_what_it_needs_is_read_with_what_another_waits_for(
     assert query.after(5).idle() == [(1, "a1"), (1, "b1"), (60, "b60")]
     assert query.record["reads"] == 2
     query.run.stop()
+
+
+@pytest.mark.spec("XJ-F53", "XJ-F56")
+@pytest.mark.parametrize("others", [60, 20])
+def test_a_row_with_two_segments_of_which_one_is_at_hand_waits(made: Waits, others: int) -> None:
+    """Whichever it is: a row is met whole, and would have the other one read for it alone."""
+    for file, keys in (("a", range(50)), ("b", range(40, 90))):
+        rows = pa.table({"id": pa.array(keys, pa.int64()), "name": [f"{file}{k}" for k in keys]})
+        pq.write_table(rows, made.table / f"{file}.parquet")  # one segment each
+    made.planned(WAITS, now=[{"from": "s"}, {"where": f"k = {others}"}, AT_ONCE[1]])
+    made.start(backlog=100)
+    made.batch(others)
+    assert len(made.idle()) == 1  # from here on its segment is at hand
+    assert made.record["resident"] == 1
+    assert made.after(1).batch(45, others) == [(others, f"{'b' if others == 60 else 'a'}{others}")]
+    assert (made.record["waitingRows"], made.record["reads"]) == (1, 0)
+    assert made.after(9).batch(10_000) == [(10_000, None)]
+    assert (made.record["waitingRows"], made.record["reads"]) == (1, 0)
+    assert made.after(1).idle() == [(45, "a45"), (45, "b45")]
+    assert made.record["reads"] == 1
 
 
 @pytest.mark.spec("XJ-F55")
@@ -381,6 +491,18 @@ def test_a_start_may_give_another_deadline(made: Waits) -> None:
     made.clock.advance(3599 * SECOND)
     assert made.idle() == []
     assert made.after(1).idle() == names(70)
+
+
+def test_with_a_microsecond_for_a_deadline_rows_leave_in_the_next_batch(made: Waits) -> None:
+    """The way out for a checkpoint that has rows which wait, when none should wait any more."""
+    made.start(backlog=100)
+    made.batch(1)
+    made.run.stop()
+    made.planned([{"from": "s"}, {**STEP, "deadline": "1 microsecond"}])
+    made.start(backlog=100)
+    assert made.after(0.001).batch(70) == names(1)
+    assert made.after(0.001).idle() == names(70)
+    assert made.record["waitingRows"] == 0
 
 
 def test_a_start_without_a_deadline_is_another_query(made: Waits) -> None:

@@ -14,11 +14,17 @@ STALE = "STALE"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the table knows already. A test that fills it is marked ``line`` with scenario and point."""
+    """Leave out what the table knows already. A test that fills it is marked ``line`` with scenario and point, and how many ``kills`` it
+    asks for, if it is more than one.
+    """
     if not os.environ.get(STALE):
         return
     table = Table(read(PAGE))
-    known = [i for i in items if (case := line_of(i)) is not None and not table.due(*case)]
+    known = [
+        i
+        for i in items
+        if (case := line_of(i)) is not None and not table.due(*case, kills=kills_of(i))
+    ]
     config.hook.pytest_deselected(items=known)
     left = set(items) - set(known)
     items[:] = [i for i in items if i in left]
@@ -31,6 +37,12 @@ def line_of(item: pytest.Item) -> tuple[str, str] | None:
         return None
     values = item.callspec.params if hasattr(item, "callspec") else {}
     return mark.args[0].format(**values), mark.args[1].format(**values)
+
+
+def kills_of(item: pytest.Item) -> int:
+    """How many kills the line of a test must have at least."""
+    mark = item.get_closest_marker("line")
+    return 1 if mark is None else int(mark.kwargs.get("kills", 1))
 
 
 @pytest.fixture(scope="session")

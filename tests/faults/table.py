@@ -28,12 +28,12 @@ the same input; a verdict is `ok` only if the kill happened and both are 0. A ki
 notes a batch; then the next start takes two files in one batch, and the computation has the batches of Spark's logs. The steps are described in
 `src/slackwater/engine/store/failpoints.py`, the scenarios in `tests/faults/scenarios.py`. *Worker only*: one Python
 worker was killed and Spark tried its task again. *Two machines*: on a standalone master with two workers of one core, a worker of
-Spark was killed with its executor in a task (*executor only*: its executor alone), while the table of a relation was replaced again and again. *Relation and rows held*, *relation that is copied*: a process without Spark was killed, and the table was another
+Spark was killed with its executor in a task (*executor only*: its executor alone), while the table of a relation was replaced again and again. *Relation and rows held*, *rows that wait for segments*, *relation that is copied*: a process without Spark was killed, and the table was another
 one when it started again. `make test` kills the first scenario and a join with a table that is held whole at every step, too, and
 `make faults-night` kills at random: [A night of faults](faults-night.md).
 
 Each line names the commit it was run at (none: it is older than this rule). A commit that git does not know did not land under its name: [where it is](commits.md). `make faults` runs those cases again that have no
-line, a failed one, or one whose commit has another `engine` or other `sinks`; `make faults FAULTS="-k tumbling"` runs what it
+line, a failed one, one with fewer kills than the case asks for now, or one whose commit has another `engine` or other `sinks`; `make faults FAULTS="-k tumbling"` runs what it
 names, whatever their lines say, and with `STALE=1` only those of them that `make faults` would run.
 """
 COLUMNS = "| scenario | point | kills | lost | twice | verdict | run on | commit |"
@@ -72,10 +72,14 @@ class Table:
         self.lines[scenario, point] = line
         return line
 
-    def due(self, scenario: str, point: str, fresh: Callable[[str], bool] = fresh) -> bool:
-        """Whether a case is to be run: it has no line that still holds."""
+    def due(
+        self, scenario: str, point: str, fresh: Callable[[str], bool] = fresh, *, kills: int = 1
+    ) -> bool:
+        """Whether a case is to be run: it has no line that still holds, or one of fewer ``kills`` than it asks for."""
         line = self.lines.get((scenario, point))
-        return line is None or line.verdict != "ok" or not fresh(line.commit)
+        if line is None or line.verdict != "ok" or line.kills < kills:
+            return True
+        return not fresh(line.commit)
 
     def text(self) -> str:
         lines = sorted(self.lines.values(), key=lambda x: (x.scenario, x.point))

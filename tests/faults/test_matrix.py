@@ -132,10 +132,16 @@ def test_killed_while_a_view_moves(
     assert sum(map_.values()) < sum(scenario.expected[VIEWED].values()), "nothing was given up"
 
 
-@pytest.mark.line("{name}", RANDOM)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        pytest.param(n, kills, marks=pytest.mark.line("{name}", RANDOM, kills=kills), id=n)
+        for n, kills in ((n, MORE_KILLS.get(n, KILLS)) for n in NAMES)
+    ],
+)
 def test_killed_again_and_again_at_random_moments(
     name: str,
+    wanted: int,
     inputs: Callable[[str], Path],
     spark: SparkSession,
     tmp_path: Path,
@@ -144,7 +150,6 @@ def test_killed_again_and_again_at_random_moments(
     scenario = scenarios()[name]
     text, kills, lives = "", 0, 0
     lost = twice = 0
-    wanted = MORE_KILLS.get(name, KILLS)
     delays = iter(jitter(NAMES.index(name), 4 * wanted, LONGEST))
     while kills < wanted:
         # One that ended before its kill came has its result checked too, and another begins.

@@ -46,6 +46,14 @@ def test_a_line_is_run_again_if_it_failed_or_its_commit_has_another_engine(tmp_p
     assert known.due("sliding", "job.after", {commit}.__contains__)
 
 
+def test_a_line_with_fewer_kills_than_its_case_asks_for_is_run_again() -> None:
+    table = Table()
+    commit = table.add("pace", "random moments", 4, 0, 0).commit
+    assert not table.due("pace", "random moments", {commit}.__contains__)
+    assert not table.due("pace", "random moments", {commit}.__contains__, kills=4)
+    assert table.due("pace", "random moments", {commit}.__contains__, kills=5)
+
+
 def test_a_line_from_before_lines_named_their_commit_is_run_again(tmp_path: Path) -> None:
     page = tmp_path / "faults.md"
     page.write_text("| tumbling | job.after | 1 | 0 | 0 | ok | 2026-11-16 16:17 UTC |\n")

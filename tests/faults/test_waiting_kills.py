@@ -22,6 +22,7 @@ import slackwater as sw
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import RelationUse
+from slackwater.engine.operators.held import held_rows
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.store import failpoints, kept
@@ -37,7 +38,7 @@ from slackwater.testing.local.run import LocalInput, LocalRun, scratch_folder
 from slackwater.testing.transcripts.script import Transcript, oracle, parse
 from tests.faults.child import failed_tasks, session
 from tests.faults.killing import HITS, run_child
-from tests.faults.test_relation_kills import POINTS, show, taken, version
+from tests.faults.test_relation_kills import POINTS, STARTS, Line, show, taken, version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,11 +49,11 @@ processes.set_forkserver_preload(["tests.faults.test_waiting_kills"])
 BATCHES = 7
 DEADLINE = 3
 """Seconds, and one passes from batch to batch."""
-MEMORY = 40_000
-"""Of this a tenth, over two joins and two groups, has room for some twenty rows."""
+MEMORY, ROOM = 1_500, 4_000
+"""One or two segments may stay, so that rows wait on from batch to batch; and some twenty may, over two joins and two groups."""
 
 OFTEN = ("intent.after", "task.run.after", "job.after", "manifest.after", "relation.listed")
-"""Where a run is killed in each run of the tests; all others are for `make faults`."""
+"""Where a run is killed in each run of the tests; `make faults` kills it everywhere."""
 
 STEP = {"lookup": "d", "keys": [["k", "id"]]}
 WAITS = {**STEP, "deadline": f"{DEADLINE} seconds"}
@@ -111,7 +112,7 @@ def finish(state: Path, groups: int, first: int | None = None) -> int:
     plan = passed(build(outputs, ansi=True, zone="UTC", window_plan="auto"), Written())
     run = LocalRun(
         state, plan, [LocalInput(sources[0].schema, True)], settings=Settings(compact_runs=2),
-        sink=sink, relations={"d": RelationUse(table, memory=MEMORY, form=SEGMENTS, backlog=4, always=True)},
+        sink=sink, relations={"d": RelationUse(table, memory=MEMORY, form=SEGMENTS, backlog=4, always=True, room=ROOM)},
         clock=clock_of(made),
     )  # fmt: skip
     for number, step in enumerate(made.batches):
@@ -151,13 +152,17 @@ def _run(state: Path, setting: str, first: int | None) -> None:
     finish(state, 2, first)
 
 
-def compare(state: Path, versions: Sequence[int]) -> None:
+def difference(state: Path, versions: Sequence[int]) -> tuple[int, int]:
+    """How many rows the output lacks, and how many it has that it should not have, or not so often."""
     seen = oracle(transcript(versions))
+    lost = twice = 0
     for name in QUERY:
         wanted = Counter(_row(r) for step in seen for r in step.outputs[name])
         files = sorted((state / "sink" / f"out_{name}").glob("*.parquet"))
         given = Counter(_row(r) for f in files for r in pq.read_table(f).to_pylist())
-        assert (wanted - given, given - wanted) == (Counter(), Counter()), name
+        lost += (wanted - given).total()
+        twice += (given - wanted).total()
+    return lost, twice
 
 
 def _row(row: Any) -> str:
@@ -176,48 +181,102 @@ def next_batch(state: Path) -> int:
     return 0 if last is None else last.batch + 1
 
 
-@pytest.mark.spec("XJ-F55", "XJ-F57")
-@pytest.mark.parametrize(
-    "point", [p if p in OFTEN else pytest.param(p, marks=pytest.mark.faults) for p in POINTS]
-)
-def test_rows_that_wait_keep_the_version_of_their_batch_over_a_kill(
-    point: str, state: Path
-) -> None:
-    hit = 1 if point == "gc.before" else 4
-    assert killed(state, f"{point}=kill@{hit}", None, None)
+def rows_kept(state: Path) -> tuple[int, int]:
+    """How many rows wait for segments, and how many are held, after the last batch that is committed."""
+    last = manifests.last(Checkpoint(str(state / "checkpoint")))
+    if last is None:
+        return 0, 0
+    held = [led for op, of in last.ledgers.items() if op.startswith("held") for led in of]
+    return sum(last.relations["d"].waiting.values()), held_rows(held)
+
+
+HIT = {"query.written": 1, "gc.before": 1, "compact.before": 1, "task.run.before": 12, "task.run.after": 12}  # fmt: skip
+"""Which one kills, when some batches are committed; the fourth of all others."""
+TOO_EARLY_OR_LATE = ("query.written", "gc.before")
+"""No row waits yet, or all have left."""
+STEPS = (*POINTS, "compact.before")
+
+SCENARIO = "rows that wait for segments"
+"""Of the lines in the table of faults."""
+
+
+def stopped(state: Path, point: str) -> tuple[int, tuple[int, int]]:
+    """Kill a run at a step, and go on with another table: how often it was killed, and what is lost and twice in the end."""
+    where = "job.after" if point in STARTS[:2] else point
+    kills = int(killed(state, f"{where}=kill@{HIT.get(where, 4)}", None, None))
+    assert all(rows_kept(state)) or point in TOO_EARLY_OR_LATE, "rows waited and were held"
+    if where != point:  # the start after it dies, too, when the table is another one already
+        kills += killed(state, f"{point}=kill@1", None, 50)
     before, at = taken(state), next_batch(state)
-    waited = finish(state, 3, 50)
+    finish(state, 3, 50)
     versions = planned()
     if at < BATCHES and at not in before:
         versions[at] = 50  # its intent was not written, so it saw the new table
-    compare(state, versions)
-    assert waited or point == "gc.before", "rows waited after the restart"
+    return kills, difference(state, versions)
+
+
+@pytest.mark.spec("XJ-F55", "XJ-F57")
+@pytest.mark.parametrize("point", OFTEN)
+def test_rows_that_wait_keep_the_version_of_their_batch_over_a_kill(
+    point: str, state: Path
+) -> None:
+    assert stopped(state, point) == (1, (0, 0))
+
+
+@pytest.mark.faults
+@pytest.mark.spec("XJ-F55", "XJ-F57")
+@pytest.mark.parametrize(
+    ("point", "wanted"),
+    [
+        pytest.param(p, kills, marks=pytest.mark.line(SCENARIO, "{point}", kills=kills), id=p)
+        for p, kills in ((p, 2 if p in STARTS[:2] else 1) for p in (*STARTS, *STEPS))
+    ],
+)
+def test_rows_that_wait_keep_the_version_of_their_batch_over_a_kill_at_any_step(
+    point: str, wanted: int, state: Path, line: Line
+) -> None:
+    kills, found = stopped(state, point)
+    line(kills, *found)
+    assert (kills, found) == (wanted, (0, 0))
 
 
 @pytest.mark.spec("XJ-F55")
 @pytest.mark.parametrize(
-    "seed", [pytest.param(n, marks=[pytest.mark.faults] if n > 1 else []) for n in range(20)]
-)
-def test_kills_at_random_with_rows_waiting_and_held(seed: int, state: Path) -> None:
-    """Half of them at a step, the others at any moment."""
+    "seed",
+    [
+        pytest.param(n, marks=[pytest.mark.faults, pytest.mark.line(SCENARIO, "random moments, seed {seed}")] if n > 1 else [])
+        for n in range(22)
+    ],
+)  # fmt: skip
+def test_kills_at_random_with_rows_waiting_and_held(seed: int, state: Path, line: Line) -> None:
+    """The first at a step that every run comes to when rows wait; of the others half at a step, half at any moment."""
     draw = random.Random(seed)
     versions = planned()
     shown: int | None = None
+    kills, most = 0, (0, 0)
     for life in range(40):
-        if draw.random() < 0.5:
+        if life == 0:
+            point = draw.choice([p for p in STEPS if p not in TOO_EARLY_OR_LATE])
+            ended = not killed(state, f"{point}=kill@{HIT.get(point, 4)}", None, shown)
+            most = rows_kept(state)
+        elif draw.random() < 0.5:
             ended = not killed(state, "", draw.uniform(0.1, 0.9), shown)
         else:
-            point, hit = draw.choice(POINTS), draw.randrange(1, 5)
+            point, hit = draw.choice(STEPS), draw.randrange(1, 5)
             ended = not killed(state, f"{point}=kill@{hit}", None, shown)
         if ended:
             break
+        kills += 1
         # What a batch has begun with stays; the next one finds another table.
         at, shown = next_batch(state), 60 + life
         if at < BATCHES and at not in taken(state):
             versions[at] = shown
     else:
         finish(state, 2, shown)
-    compare(state, versions)
+    found = difference(state, versions)
+    line(kills, *found)
+    assert kills and all(most), "it was killed when rows waited and others were held"
+    assert found == (0, 0)
 
 
 # --- on Spark ----------------------------------------------------------------------------------------
@@ -249,20 +308,23 @@ def on_spark(spark: SparkSession, state: Path) -> sw.StreamingQuery:
         ],
         checkpointLocation=str(state / "checkpoint"),
         trigger={"availableNow": True},
-        options={"endOfStream": True, "partitionGroups": 2, "relationForm": SEGMENTS, "relationDisk": "0"},
+        options={"endOfStream": True, "partitionGroups": 2, "relationForm": SEGMENTS, "relationDisk": "0", "relationWaiting": ROOM},
     )  # fmt: skip
 
 
 @pytest.mark.faults
+@pytest.mark.line(SCENARIO, "{point}, worker only")
 @pytest.mark.parametrize("point", ["task.run.after", "task.output.after"])
-def test_a_worker_dies_while_rows_wait(point: str, tmp_path: Path) -> None:
+def test_a_worker_dies_while_rows_wait(point: str, tmp_path: Path, line: Line) -> None:
     """Spark tries its task again, which lets the same rows wait."""
     setting = f"{point}=kill@{HITS[point]}"
     code, text = run_child([sys.executable, "-m", __name__, str(tmp_path)], setting, tmp_path)
     assert code == 0, text[-3000:]
-    assert int(text.rpartition("failed tasks: ")[2]) > 0
     assert int(text.rpartition("waited: ")[2].split()[0]) > 0
-    compare(tmp_path, [0] * BATCHES)
+    failed = int(text.rpartition("failed tasks: ")[2])
+    found = difference(tmp_path, [0] * BATCHES)
+    line(int(failed > 0), *found)
+    assert failed and found == (0, 0)
 
 
 if __name__ == "__main__":

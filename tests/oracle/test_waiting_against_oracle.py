@@ -18,7 +18,7 @@ from slackwater.testing.executors.local import local_executor
 from slackwater.testing.local.run import scratch_folder
 from slackwater.testing.transcripts.script import Observed, Transcript, oracle, parse
 from tests.examples import examples
-from tests.oracle.test_relations_against_oracle import KEYS, POINTS, WINDOW, shown, tables
+from tests.oracle.test_relations_against_oracle import FRONTS, KEYS, POINTS, WINDOW, shown, tables
 
 DEADLINES = (1, 3, 10)
 DELAY = 4
@@ -27,27 +27,60 @@ DELAY = 4
 @st.composite
 def scripts(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Rows, versions, the clock and crashes. No row comes late: a window behind the join may still be open for it, since rows that
-    wait hold bounds back.
+    wait hold bounds back. The table ``e`` stays as it is: a row that comes out later meets a later version of what is joined behind.
     """
     steps: list[dict[str, Any]] = []
-    newest = DELAY
+    newest = {"s": DELAY, "t": DELAY}
     for number in range(draw(st.integers(2, 7))):
-        row = st.tuples(KEYS, st.integers(newest - DELAY, newest + 6), st.integers(0, 4))
-        rows = [list(r) for r in draw(st.lists(row, max_size=5))]
-        newest = max([newest, *(r[1] for r in rows)])
-        step: dict[str, Any] = {"rows": {"s": rows}}
+        step: dict[str, Any] = {"rows": {}}
+        for name, most in (("s", 5), ("t", 2)):
+            after = newest[name]
+            row = st.tuples(KEYS, st.integers(after - DELAY, after + 6), st.integers(0, 4))
+            step["rows"][name] = [list(r) for r in draw(st.lists(row, max_size=most))]
+            newest[name] = max([after, *(r[1] for r in step["rows"][name])])
         if ticks := draw(st.integers(0, 4)):
             step["tick"] = f"{ticks} microseconds"
         if number == 0 or draw(st.booleans()):
             step["relations"] = {"d": draw(tables())}
+        if number == 0:
+            step["relations"]["e"] = draw(tables())
         steps.append(step)
         if draw(st.integers(0, 4)) == 0:
             steps.append({"crash": True})
     return [*steps, {"end": True}]
 
 
+def _join_behind(how: str) -> list[dict[str, Any]]:
+    band = {"band": {"before": 3, "after": 2}}
+    return [{"join": ["pairs", {"as": "o", "from": "t"}], "keys": ["k"], "how": how, **band}]
+
+
+AGAIN = {"lookup": "e", "keys": [["v", "id"]], "how": "left"}
+BEHIND: dict[str, list[dict[str, Any]]] = {
+    "window": [{"from": "pairs"}, WINDOW],
+    "session": [{"from": "pairs"}, {"window": {"session": 3}, "by": ["k"], "agg": {"n": "count(*)"}}],
+    "sort": [{"from": "pairs"}, {"sort": True}],
+    "second lookup": [{"from": "pairs"}, AGAIN],
+    "second deadline": [{"from": "pairs"}, {**AGAIN, "deadline": "4 microseconds"}],
+    "join": _join_behind("inner"),
+    "left join": _join_behind("left"),
+    "anti join": _join_behind("left_anti"),
+}  # fmt: skip
+"""What reads the rows that come out."""
+OF_WINDOWS = {"window", "session"}
+"""Fronts whose rows have a window for their time."""
+
+
+def dedup_behind(front: str, how: str) -> list[dict[str, Any]]:
+    """By all columns: of equal rows it makes no difference which comes first."""
+    time = "window" if front in OF_WINDOWS else "ts"
+    table = ["id", "name", "w"] if how in ("inner", "left") else []
+    return [{"from": "pairs"}, {"dedup": {"subset": ["k", time, "v", *table]}}]
+
+
 @st.composite
 def queries(draw: st.DrawFn) -> dict[str, Any]:
+    """A join whose rows wait, on what an operator gives in a later batch, too; and what reads it."""
     step: dict[str, Any] = {"lookup": "d", "keys": [["k", "id"]], "as": "j"}
     step["how"] = draw(st.sampled_from(["inner", "left", "semi", "anti"]))
     step["deadline"] = f"{draw(st.sampled_from(DEADLINES))} microseconds"
@@ -55,14 +88,16 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
         step["where"] = draw(st.sampled_from(["v > w", "w > 1", "v > 1"]))
     if draw(st.booleans()):
         step["only"] = "w > 0"
-    rows = [{"from": "s"}, step]
-    if draw(st.booleans()):
-        rows.insert(1, {"where": "v < 4"})
-    if draw(st.integers(0, 2)) == 0:
+    front = draw(st.sampled_from(sorted(FRONTS)))
+    rows = [{"from": "s"}, *FRONTS[front], step]
+    if draw(st.integers(0, 4)) == 0:
         return {"counts": [*rows, WINDOW]}
     made: dict[str, Any] = {"pairs": rows}
-    if draw(st.booleans()):
-        made["counts"] = [{"from": "pairs"}, WINDOW]
+    behind = {**BEHIND, "dedup": dedup_behind(front, step["how"])}
+    # All but some, so that few examples have each of them often.
+    for left_out in draw(st.sets(st.sampled_from(sorted(behind)), min_size=4, max_size=7)):
+        del behind[left_out]
+    made |= {name.replace(" ", "_"): more for name, more in behind.items()}
     if step["how"] in ("inner", "semi") and draw(st.booleans()):
         made["lost"] = [{"unmatched": "j"}]
     return made
@@ -74,14 +109,16 @@ def transcript(query: dict[str, Any], script: list[dict[str, Any]]) -> Transcrip
             "name": "random",
             "clock": 0,
             "streams": {
-                "s": {
+                name: {
                     "columns": {"k": "bigint", "ts": "bigint", "v": "bigint"},
                     "time": "ts",
                     "progress": {"bounded_delay": DELAY},
                 }
+                for name in "st"
             },
             "relations": {
-                "d": {"columns": {"id": "bigint", "name": "string", "w": "bigint"}, "key": "id"}
+                name: {"columns": {"id": "bigint", "name": "string", "w": "bigint"}, "key": "id"}
+                for name in "de"
             },
             "query": query,
             "script": script,
@@ -113,7 +150,7 @@ def check(made: Transcript, seen: list[Observed], deadline: int) -> None:
 
 
 def deadline_of(query: dict[str, Any]) -> int:
-    (step,) = [s for s in next(iter(query.values())) if "deadline" in s]
+    step = next(s for s in next(iter(query.values())) if "deadline" in s)
     return int(step["deadline"].split()[0])
 
 

@@ -185,3 +185,16 @@ def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
     for number in range(500):
         residents.batch(Reads(rows=10, asked={str(number): (10, 60)}), None)
     assert len(residents._sizes) < 20 and residents.figures["residentBytes"] <= 100
+
+
+@pytest.mark.spec("XJ-F56")
+def test_fresh_are_those_that_the_tasks_of_the_last_batch_were_not_told_of() -> None:
+    known = Residents(10, Epoch())
+    known.batch(Reads(asked={"f-0": (1, 4), "g-0": (1, 4)}, rows=2), None)
+    assert known.fresh == known.names == {"f-0", "g-0"}
+    known.only({"f"})
+    assert known.fresh == {"f-0"}
+    known.batch(Reads(asked={"f-0": (1, 4), "f-5": (1, 4)}, rows=2), None)
+    assert (known.fresh, known.names) == ({"f-5"}, {"f-0", "f-5"})
+    known.batch(Reads(), None)
+    assert known.fresh == set() and known.names == {"f-0", "f-5"}

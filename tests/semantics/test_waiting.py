@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.semantics.waiting import FREED, Backlog, WaitPolicy, is_due, to_read
+from slackwater.semantics.waiting import (
+    AWAITED,
+    FREED,
+    Backlog,
+    WaitPolicy,
+    comes_to_hand,
+    is_due,
+    known_awaited,
+    to_read,
+)
 from tests.examples import examples
 
 NAMES = st.text("abcdef", min_size=1, max_size=2)
@@ -59,6 +68,21 @@ def test_a_batch_is_due_if_it_would_read_something(
     roomy = WaitPolicy(policy.deadline, 10_000, policy.backlog, policy.always)
     reads = bool(to_read(backlogs, roomy, now=now, idle=True))
     assert is_due(rows, most, oldest, policy, now) == reads
+
+
+@pytest.mark.spec("XJ-F56")
+@given(st.sets(NAMES), st.sets(NAMES), st.integers(1, 3 * AWAITED))
+@examples(100)
+def test_a_batch_runs_if_an_awaited_segment_is_fresh_however_few_are_named(
+    awaited: set[str], fresh: set[str], groups: int
+) -> None:
+    named = known_awaited(awaited, groups)
+    if named is None:
+        assert len(awaited) * groups > AWAITED
+        assert comes_to_hand(named, fresh) == bool(fresh)
+    else:
+        assert set(named) == awaited and len(named) <= max(1, AWAITED // groups)
+        assert comes_to_hand(named, fresh) == bool(awaited & fresh)
 
 
 def test_a_cold_segment_is_read_at_its_deadline_however_many_wait_for_others() -> None:

@@ -6,7 +6,7 @@ group. Each read serves all that wait for a segment, so that a later read serves
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,9 @@ FREED = 0.4
 
 BACKLOG = 3000
 """So many rows that wait for a segment are worth a read of it, when there is nothing else to do."""
+
+AWAITED = 1000
+"""So many segments that rows wait for are known by name from batch to batch, over all groups."""
 
 Reason = Literal["end", "deadline", "backlog", "full"]
 """Why a segment is read: all waiting rows must leave, one has waited long enough, many wait, or the room is full."""
@@ -100,3 +103,26 @@ def is_due(rows: int, most: int, oldest: int, policy: WaitPolicy, now: int) -> b
     True
     """
     return rows > 0 and (most >= policy.backlog or policy.is_over(oldest, now))
+
+
+def known_awaited(names: Iterable[str], groups: int) -> list[str] | None:
+    """The segments that rows of one of some ``groups`` wait for, in order; None if they are more than it may name.
+
+    >>> known_awaited({"b", "a"}, groups=2)
+    ['a', 'b']
+    >>> known_awaited({"b", "a"}, groups=AWAITED)
+    """
+    found = sorted(set(names))
+    return found if len(found) <= max(1, AWAITED // groups) else None
+
+
+def comes_to_hand(awaited: Collection[str] | None, fresh: Set[str]) -> bool:
+    """Whether rows may have all they need at hand: segments are ``fresh`` that were not at hand when it was said which are ``awaited``.
+
+    A row is known by the first segment that it lacks. If that has come, a batch finds out whether it lacks another one, and says
+    so; it reads nothing, so that no segment is fresh after it. If it is not known what is awaited, it may be any segment.
+
+    >>> comes_to_hand(["a", "b"], {"b", "c"}), comes_to_hand(["a"], {"b"}), comes_to_hand(None, {"b"}), comes_to_hand(None, set())
+    (True, False, True, False)
+    """
+    return bool(fresh) if awaited is None else not fresh.isdisjoint(awaited)

@@ -24,6 +24,7 @@ from slackwater.model.schema import Field
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.text import parsed
+from tests.engine.footers import cut_bounds
 
 FIELDS = (
     Field("ts", "bigint"), Field("k", "int"), Field("x", "double"), Field("s", "string"),
@@ -137,6 +138,38 @@ def test_a_footer_whose_texts_are_no_text_proves_nothing(tmp_path: Path) -> None
     pq.write_table(pa.table({"ts": pa.array([10, 10], pa.int64()), "s": texts}), path)
     assert skipped(path, "~{s < 'c'}").rows == 0
     assert skipped(path, "~{ts < 20}").rows == 2, "which does not ask for them"
+
+
+@pytest.mark.parametrize(
+    ("values", "length", "text", "gone"),
+    [
+        (["abc", "abd"], 2, "~{s BETWEEN 'ab' AND 'ac'}", True),  # the bounds are ab and ac
+        (["abc", "abd"], 2, "~{s BETWEEN 'ab' AND 'abz'}", False),  # though all values are inside
+        (["abc", "abd"], 2, "~{s BETWEEN 'abc' AND 'abz'}", False),
+        (["abc", "abc"], 2, "~{s = 'ab'}", False),  # which is a bound, and no value
+        (["abc", "abc"], 2, "~{s = 'abc'}", False),
+        (["abc", "abc"], 3, "~{s = 'abc'}", True),
+        (["abc", "abd"], 2, "~{s < 'ac'}", False),
+        (["abc", "abd"], 2, "~{s < 'acz'}", True),
+        (["ab", "a\U0010ffffb"], 5, "~{s >= 'b'}", False),
+        (["ab", "a\U0010ffffb"], 5, "~{s <= 'b'}", True),  # nothing is above that character: b is the next
+        (["ab", "a\U0010ffffb"], 5, "~{s < 'b'}", False),
+        (["\U0010ffff", "\U0010ffffb"], 4, "~{s <= '\U0010ffffb'}", True),  # it cannot be cut
+    ],
+)  # fmt: skip
+def test_a_footer_whose_bounds_are_cut_proves_what_is_inside_of_them(
+    tmp_path: Path, values: list[str], length: int, text: str, gone: bool
+) -> None:
+    path = written(tmp_path, [{"s": values}])
+    cut_bounds(Path(path), length, text=True)
+    assert bool(skipped(path, text).rows) == gone
+
+
+def test_a_footer_whose_bounds_are_cut_within_a_character_proves_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, [{"s": ["aé", "aéb"]}])
+    cut_bounds(Path(path), 2, text=False)
+    assert skipped(path, "~{s >= 'a'}").rows == 0
+    assert skipped(path, "~{k < 5}").rows == 2, "which does not ask for them"
 
 
 def test_what_progress_must_see_is_read(tmp_path: Path) -> None:

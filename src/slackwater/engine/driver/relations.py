@@ -288,11 +288,15 @@ class Relations:
             self._residents[name] = Residents(use.memory + use.disk, use.epoch)
         return self._residents[name]
 
+    def _fresh(self, name: str, one: Taken) -> frozenset[str]:
+        """The segments that are at hand since the last batch."""
+        return self._stay(name).fresh if one.form == SEGMENTS else frozenset()
+
     def wakes(
         self, taken: Mapping[str, Taken], base: Manifest | None,
         at: Mapping[str, RelationAt], now: int | None,
     ) -> bool:  # fmt: skip
-        """Whether a new version may have partners for rows that wait, or rows have waited for segments long enough."""
+        """Whether a new version may have partners for rows that wait; or rows have waited for segments long enough, or have them at hand."""
         before = {} if base is None else base.relations
         if any(
             self._rows_held(name, base)
@@ -302,8 +306,8 @@ class Relations:
             return True
         ledgers = {} if base is None else base.ledgers
         return any(
-            wakes(node, at[name], ledgers.get(op.id, ()), now)
-            for name in taken
+            wakes(node, at[name], ledgers.get(op.id, ()), now, self._fresh(name, one))
+            for name, one in taken.items()
             for op, node in self._waiting_on(name)
         )
 

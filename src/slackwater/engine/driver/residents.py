@@ -19,6 +19,8 @@ class Residents:
 
     def __init__(self, room: int, epoch: Epoch):
         self.names: frozenset[str] = frozenset()
+        self.fresh: frozenset[str] = frozenset()
+        """Those that tasks of the last batch were not told of."""
         self._room = room
         self._frequencies = Frequencies(epoch)
         self._sizes: dict[str, int] = {}
@@ -26,15 +28,18 @@ class Residents:
     def only(self, files: Set[str]) -> None:
         """Forget segments of other files than these, which are gone: their room is free."""
         self.names = frozenset(n for n in self.names if file_of(n) in files)
+        self.fresh &= self.names
         self._frequencies.keep({n for n in self._frequencies.values if file_of(n) in files})
 
     def batch(self, reads: Reads, now: int | None) -> None:
         """Take in what the tasks of a batch asked for."""
         self._frequencies.count({n: rows for n, (rows, _) in reads.asked.items()}, reads.rows, now)
         self._sizes.update({n: size for n, (_, size) in reads.asked.items()})
+        told = self.names
         self.names = may_stay(
-            self._frequencies.values, self._sizes, self.names, reads.asked.keys(), self._room
+            self._frequencies.values, self._sizes, told, reads.asked.keys(), self._room
         )
+        self.fresh = self.names - told
         known = self.names | self._frequencies.values.keys()
         self._sizes = {n: size for n, size in self._sizes.items() if n in known}
 

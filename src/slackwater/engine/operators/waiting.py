@@ -3,7 +3,8 @@
 Each row is stored with the version of the batch in which it came and joins that version, whenever it does. Which segments are at hand
 is told with the batch (`RelationAt.stay`), so that a task that is run again does the same. Rows all of whose segments are at hand, or are
 read in the batch for others, leave; so after a batch no waiting row of a group could have been joined without a read of its own.
-The ledger says how many rows wait, since when, and for which versions.
+The ledger says how many rows wait, since when, for which versions, and which segments they lack: the driver says after the batch what
+may stay, and if rows have what they lack by that, the next batch runs without input (`wakes`).
 """
 
 from __future__ import annotations
@@ -43,11 +44,19 @@ from slackwater.model.names import ARRIVED, PLACE, ROWS, TIME, VERSION
 from slackwater.model.node import Waiting
 from slackwater.model.spans import in_words
 from slackwater.semantics.limits import END, LEAST, MOST
-from slackwater.semantics.waiting import Backlog, Reason, WaitPolicy, is_due, to_read
+from slackwater.semantics.waiting import (
+    Backlog,
+    Reason,
+    WaitPolicy,
+    comes_to_hand,
+    is_due,
+    known_awaited,
+    to_read,
+)
 
 Mask = NDArray[np.bool_]
 NOBODY: dict[str, Any] = {
-    "rows": 0, "bytes": 0, "least": END, "oldest": None, "backlog": 0, "versions": {},
+    "rows": 0, "bytes": 0, "least": END, "oldest": None, "backlog": 0, "awaited": [], "versions": {},
 }  # fmt: skip
 """The ledger of a group where no row waits."""
 
@@ -82,7 +91,7 @@ class WaitingProgram(Program):
             moved = 0
         rows = pa.concat_tables([old, new])
         ended = arrived.new >= END or self.batch.flush
-        leaving, begun, most = self._leaving(rows, ended)
+        leaving, begun, lacks = self._leaving(rows, ended)
         outputs, unmatched = self._results(rows.filter(pa.array(leaving)))
         rewritten = moved > 0 or bool(leaving[: old.num_rows].any())
         stays = rows.filter(pa.array(~leaving))
@@ -91,7 +100,7 @@ class WaitingProgram(Program):
             "left": int(leaving.sum()), "unmatched": unmatched, "replaced": moved,
             "reads": _counted(begun),
         }  # fmt: skip
-        ledger = {**_ledger(stays, most), **done}
+        ledger = {**_ledger(stays, lacks, self.batch.groups), **done}
         return StateStep(
             outputs,
             keep,
@@ -122,17 +131,19 @@ class WaitingProgram(Program):
         return rows.cast(self.state_schema), moved
 
     # ---- who leaves ----
-    def _leaving(self, rows: pa.Table, ended: bool) -> tuple[Mask, Mapping[str, Reason], int]:
-        """The rows that leave; the segments that are read for them; and the most rows that wait for one segment afterwards."""
+    def _leaving(
+        self, rows: pa.Table, ended: bool
+    ) -> tuple[Mask, Mapping[str, Reason], Mapping[str, int]]:
+        """The rows that leave; the segments that are read for them; and how many rows lack each segment afterwards."""
         if not rows.num_rows or not self.at.segments:
-            return np.ones(rows.num_rows, bool), {}, 0
+            return np.ones(rows.num_rows, bool), {}, {}
         waiting = _Waiting(self, rows)
         now = self.batch.now or 0
         begun = to_read(
             waiting.backlogs(), self._policy, now=now, idle=self.at.idle, ended=ended
         )  # fmt: skip
         leaving = waiting.without(begun.keys())
-        return leaving, begun, waiting.most(leaving)
+        return leaving, begun, waiting.lacks(~leaving)
 
     @property
     def _policy(self) -> WaitPolicy:
@@ -243,13 +254,13 @@ class _Waiting:
         served |= self._cold(also)[1] < 0
         return served
 
-    def most(self, leaving: Mask) -> int:
-        """The most rows that wait for one segment when some have left."""
-        first = self._first[~leaving]
-        return int(np.bincount(first).max()) if len(first) else 0
+    def lacks(self, staying: Mask) -> dict[str, int]:
+        """How many of the rows that stay lack each segment: those for which it is the first."""
+        counts = np.bincount(self._first[staying], minlength=len(self._names))
+        return {self._names[i]: int(counts[i]) for i in np.flatnonzero(counts).tolist()}
 
 
-def _ledger(rows: pa.Table, most: int) -> dict[str, Any]:
+def _ledger(rows: pa.Table, lacks: Mapping[str, int], groups: int) -> dict[str, Any]:
     if not rows.num_rows:
         return dict(NOBODY)
     versions = pc.value_counts(rows[VERSION]).to_pylist()
@@ -258,7 +269,8 @@ def _ledger(rows: pa.Table, most: int) -> dict[str, Any]:
         "bytes": rows.nbytes,
         "least": pc.min(rows[TIME]).as_py(),
         "oldest": pc.min(rows[ARRIVED]).as_py(),
-        "backlog": most,
+        "backlog": max(lacks.values(), default=0),
+        "awaited": known_awaited(lacks, groups),
         "versions": {v["values"]: v["counts"] for v in versions},
     }
 
@@ -276,7 +288,7 @@ class WaitingKind(Kind):
         return WaitingProgram(operator, context)
 
     def regroup(self, ledgers: Sequence[Any], count: int) -> list[Any]:
-        """Which rows a group gets is not known before they are read, so each must look."""
+        """Which rows a group gets, and what they lack, is not known before they are read, so each must look."""
         whole = whole_ledger(ledgers)
         return [dict(whole) for _ in range(count)]
 
@@ -335,8 +347,10 @@ def whole_ledger(ledgers: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def wakes(node: Waiting, at: RelationAt, ledgers: Sequence[Any], now: int | None) -> bool:
-    """Whether a batch without input would serve rows that wait."""
+def wakes(
+    node: Waiting, at: RelationAt, ledgers: Sequence[Any], now: int | None, fresh: AbstractSet[str]
+) -> bool:
+    """Whether a batch without input would serve rows that wait, as far as is known. Segments that are ``fresh`` are at hand since the last one."""
     for ledger in ledgers:
         if ledger is None or not ledger["rows"]:
             continue
@@ -344,5 +358,7 @@ def wakes(node: Waiting, at: RelationAt, ledgers: Sequence[Any], now: int | None
             return True
         policy = policy_of(node, at, max(1, len(ledgers)))
         if is_due(ledger["rows"], ledger["backlog"], ledger["oldest"], policy, now or 0):
+            return True
+        if comes_to_hand(ledger.get("awaited"), fresh):
             return True
     return False
