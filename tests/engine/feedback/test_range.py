@@ -101,6 +101,9 @@ def in_little_memory(case: Case, rng: random.Random) -> Case:
     return rewritten(case, small)
 
 
+PLAIN = Settings()
+
+
 @dataclass(frozen=True)
 class Way:
     """A way to run the same query: its settings, the families that it is for, and by which figures of an operator one
@@ -109,7 +112,7 @@ class Way:
 
     families: tuple[str, ...]
     gone: Callable[[Mapping[str, Any]], Any]
-    settings: Settings = Settings()
+    settings: Settings = PLAIN
     window_plan: str = "auto"
     change: Callable[[Case, random.Random], Case] = lambda case, _: case
 
