@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.feedback_missed import TITLE, missed
 from benchmarks.pictures import axes_of
 from benchmarks.tables import Section, markdown, plain, times, verdict, whole
 
@@ -35,14 +36,21 @@ def page(found: Found) -> str:
             "",
             whole(sections(found), markdown),
             "",
+            *misses(found),
             *(picture if "suite4" in found["cases"] else []),
         ]
     )
 
 
+def misses(found: Found) -> list[str]:
+    """What was missed, as a section; no line if nothing was."""
+    lines = missed(sections(found), found["cases"])
+    return [f"## {TITLE}", "", *(f"- {line}" for line in lines), ""] if lines else []
+
+
 def plain_text(found: Found) -> str:
-    """The same tables for a terminal."""
-    return whole(sections(found), plain)
+    """The same for a terminal."""
+    return "\n".join([whole(sections(found), plain), "", *misses(found)])
 
 
 def sections(found: Found) -> list[Section]:
@@ -190,7 +198,8 @@ def messages(cases: Found) -> Section:
     text = (
         f"A message with each batch of {rows:,} rows through a chain of filters, and many records that match nothing, beside the same batch without feedback (published: at most +0.4 % of the time). In brackets is "
         "the range in which the median lies with a confidence of 95 %; where the bar is inside, nothing is decided, as for times on a machine that others use. CPU is that of the driver's thread that runs the batches, so that others on the machine do not count; garbage is collected between batches. One shape: a value for each of "
-        "two columns; ranges: a different range of one column and a test of another. Sending is the call of `q.feedback`, which reads the condition and writes the request; it is not part of the batch."
+        "two columns; ranges: a different range of one column and a test of another. *Not exploited* is a query with `option(\"feedback\", \"off\")`: the record is taken in, stands and is kept, but does not travel. "
+        "*ms to send* is what the call of `q.feedback` takes in the process of the consumer, until the request is on disk: the condition is read, and one file written. No batch waits for it, and no other column has it in it; the many records are declared when their query starts, and nothing is sent."
     )  # fmt: skip
     head = (
         "treatment", "pairs", "CPU ms a batch", "at most", "verdict", "ms to send",

@@ -39,6 +39,7 @@ from benchmarks.feedback_live import (
     ratios,
     saved,
 )
+from benchmarks.feedback_missed import missed
 from benchmarks.feedback_suites import same
 from benchmarks.record import RESULTS
 from benchmarks.windows import WrongAnswerError
@@ -155,6 +156,31 @@ def test_the_page_is_that_of_the_results() -> None:
     found = json.loads((RESULTS / "feedback.json").read_text(encoding="utf-8"))
     page = RESULTS.parents[1] / "docs" / "feedback-experiments.md"
     assert page.read_text(encoding="utf-8") == feedback_page.page(found)
+
+
+def test_a_bar_that_is_missed_is_told_with_its_reason_and_no_other_is() -> None:
+    found = json.loads((RESULTS / "feedback.json").read_text(encoding="utf-8"))
+    late, cases = found["cases"]["catch-up"], found["cases"]
+
+    def lines(what: str, seconds: dict[str, float], factor: float) -> list[str]:
+        case = {
+            **late,
+            "time": {**late["time"], "median": factor},
+            "seconds": {n: {"median": s} for n, s in seconds.items()},
+        }
+        told = feedback_page.misses({**found, "cases": {**cases, "catch-up": case}})
+        return [line for line in told if what in line]
+
+    said = lines("Catching up", {"all": 8.0, "paced": 2.1, "near-empty": 2.0}, 3.0)
+    assert len(said) == 1 and "nothing left to save" in said[0] and "missed by 25%" in said[0]
+    (said,) = lines("Catching up", {"all": 8.0, "paced": 4.0, "near-empty": 2.0}, 2.0)
+    assert "2.00 s are left to save" in said
+    assert not lines("Catching up", {"all": 8.0, "paced": 2.0, "near-empty": 2.0}, 4.0)
+    assert feedback_page.misses({**found, "cases": {}}) == []
+    # Noise is a reason for what is not decided alone.
+    title, _, (head, (line, *_)) = feedback_page.messages(cases)
+    worse = [*line[:-1], "missed by 100%"]
+    assert missed([(title, "", (head, [worse]))], cases)[0].endswith("No reason is known.")
 
 
 def test_the_scan_benchmark_takes_the_time_of_driver_and_tasks_apart() -> None:

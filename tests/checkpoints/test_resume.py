@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checkpoints.kept import ARCHIVES, NEWER, ON_SPARK, USUAL, VERSIONS, Shape, kept
+from tests.checkpoints.kept import (
+    ARCHIVES,
+    BESIDES,
+    NEWER,
+    ON_SPARK,
+    USUAL,
+    VERSIONS,
+    Shape,
+    kept,
+    known,
+)
 from tests.faults.scenarios import scenarios
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LATER = [(v, slug) for v, slugs in BESIDES.items() for slug in slugs]
 CASES = [
     pytest.param(v, slug, marks=[] if (v, slug) in ON_SPARK else [pytest.mark.faults])
     for v in VERSIONS
     for slug in kept()
 ]
-LOCAL = [(v, slug) for v in VERSIONS for slug in USUAL[v] if (v, slug) not in ON_SPARK]
+CASES += [pytest.param(*later, marks=pytest.mark.faults) for later in LATER]
+LOCAL = [(v, slug) for v in VERSIONS for slug in USUAL[v] if (v, slug) not in ON_SPARK] + LATER
 
 
 def test_every_query_has_a_checkpoint_in_each_version() -> None:
     archives = {
         (p.parent.name, p.name.removesuffix(".tar.xz")) for p in ARCHIVES.glob("*/*.tar.xz")
     }
-    assert archives == {(v, slug) for v in VERSIONS for slug in kept()}
+    assert archives == {*((v, slug) for v in VERSIONS for slug in kept()), *LATER}
     named = {k.scenario.name for k in kept().values()}
     assert {s.name for s in scenarios().values()} - named == NEWER
 
@@ -57,7 +69,7 @@ def _shapes_in(version: str, slug: str) -> set[Shape]:
 def test_a_kept_checkpoint_resumes_and_gives_the_right_output(
     version: str, slug: str, spark: SparkSession
 ) -> None:
-    item = kept()[slug]
+    item = known()[slug]
     with item.unpacked(version) as place:
         item.start(spark, place, groups=3)
         assert item.scenario.compare(place / "state") == (0, 0)
@@ -69,7 +81,15 @@ def test_its_state_is_read_and_gives_the_right_output(
     version: str, slug: str, spark: SparkSession
 ) -> None:
     """As above, except that no job of Spark runs."""
-    item = kept()[slug]
+    item = known()[slug]
     with item.unpacked(version) as place:
         item.resume_locally(spark, place, groups=3)
         assert item.scenario.compare(place / "state") == (0, 0)
+
+
+def test_feedback_stands_where_its_checkpoint_was_kept() -> None:
+    ((version, slug),) = LATER
+    manifest = known()[slug].newest_manifest(version)
+    feedback = manifest["feedback"]
+    assert {s["name"] for s in feedback["standing"]} == {"view"}
+    assert all(feedback[part] for part in ("dark", "shades", "sealed")) and manifest["marks"]

@@ -173,7 +173,7 @@ def heard(dropped: int, total: int) -> dict[str, Any]:
         ],
         "filters": [{"operator": "filter-1", "records": "~{peak < 90}"}],
         "places": {"cars": {"records": 2, "rowsDropped": dropped, "totalRowsDropped": total}},
-        "notRead": {"rows": 1_500, "bytes": 9_000},
+        "notRead": {"rows": 1_500, "bytes": 9_000, "streams": {"cars": {"rows": 700, "bytes": 4_100}}},
         "dark": {"aggregate-1": 1},
         "refused": [],
         "log": {"cars": {"rowsIn": 77_001, "rowsDropped": 66_001, "rowsOut": 11_000}},
@@ -196,6 +196,8 @@ def test_feedback_is_shown_with_what_it_saved(tmp_path: Path):
         assert text in page
     for number in ("66,001", "77,001", "11,000", "3,000 rows and 18,000 bytes were not read"):
         assert number in page
+    # By stream, over both batches.
+    assert all(f'<td class="n">{sum}</td>' in page for sum in ("1,400", "8,200"))
     assert "Dropped by feedback" in page
     parsed(page)
 

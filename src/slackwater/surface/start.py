@@ -29,11 +29,13 @@ from slackwater.engine.plan.known_relations import as_known
 from slackwater.engine.plan.layout import build, renumber
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
+from slackwater.engine.store.feedback_log import send
 from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
 from slackwater.errors import AnalysisError, ExecutionError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
+from slackwater.semantics.feedback.standing import Request
 from slackwater.sinks.base import Sink
 from slackwater.surface.check import CheckReport, check_start, report, warnings_of
 from slackwater.surface.explain import explain_query
@@ -211,6 +213,14 @@ class CheckedQuery(StreamingQuery):
                 hint="start it again on its checkpoint, or send it by sw.attach(checkpointLocation): the next start takes it in",
             )
         return self._attached().feedback(what, output=output, name=name, lease=lease)
+
+    def remove(self, name: str) -> None:
+        """No more results of an output; what only it needed is freed, and its feedback ends."""
+        super().remove(name)
+        # No batch may run before an output of this name is added again.
+        for one in self.feedbacks():
+            if one["output"] == name and one["state"] != "declared":
+                send(self._checkpoint, Request("retract", target=one["id"]))
 
     def feedbacks(self) -> list[dict[str, Any]]:
         """What stands, since when, until when; and what was sent and not taken in yet."""

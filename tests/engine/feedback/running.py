@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from slackwater.engine.driver.feedback import Reach
 from slackwater.engine.driver.passes import Written, passed
+from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.progress.step import reached
@@ -39,12 +40,13 @@ class OutOfRange(AssertionError):
     """Results that feedback does not allow."""
 
 
-def plan_of(case: Case) -> Plan:
+def plan_of(case: Case, window_plan: str = "auto") -> Plan:
     order = [n for n in topological(list(case.outputs.values())) if isinstance(n, Source)]
     number = {s.name: i for i, s in enumerate(order)}
     rewrite = Rewrite(lambda s: replace(s, input=number[s.name]))
     outputs = [Output(name, rewrite(node)) for name, node in case.outputs.items()]
-    return passed(build(outputs, ansi=True, zone="UTC"), Written())
+    made = build(outputs, ansi=True, zone="UTC", window_plan=window_plan)
+    return passed(made, Written())
 
 
 def columns_of(node: Node) -> dict[str, Column]:
@@ -68,10 +70,11 @@ def feedback_of(node: Node, records: Patterns) -> Feedback | None:
 
 @dataclass
 class Ran:
-    """What a run gave: rows of each output by batch, streams' progress and manifests by batch."""
+    """What a run gave: rows of each output by batch, streams' and operators' progress and manifests by batch."""
 
     rows: dict[str, dict[int, list[dict[str, Any]]]]
     streams: dict[int, Any] = field(default_factory=dict)
+    operators: dict[int, Any] = field(default_factory=dict)
     manifests: dict[int, Manifest] = field(default_factory=dict)
     plan: Plan | None = None
 
@@ -86,9 +89,11 @@ def play(
     crash: str | None = None,
     share: bool = True,
     reach: Reach = "source",
+    settings: Settings = Settings(),  # noqa: B008
+    window_plan: str = "auto",
 ) -> Ran:
     """Run a case. With a ``crash`` the process fails where it first comes to that point, and starts again."""
-    plan = plan_of(case)
+    plan = plan_of(case, window_plan)
     inputs = [
         LocalInput(s.schema, splits[i % len(splits)] if splits else False)
         for i, s in enumerate(plan.sources)
@@ -99,7 +104,8 @@ def play(
     tables = _Tables(case, plan, folder / "relations")
     run = LocalRun(
         folder, plan, inputs, clock=clock, share_panes=share, reach=reach,
-        relations={n: t.use for n, t in tables.written.items()},
+        relations={n: t.use for n, t in tables.written.items()}, settings=settings,
+        window_plan=window_plan,
     )  # fmt: skip
     for rows in case.batches:
         run.give(
@@ -193,6 +199,7 @@ def _life(
             done = run.step(final=batch == len(case.batches) - 1)
             if done is not None and done.batch == batch:
                 ran.streams[batch] = done.progress["streams"]
+                ran.operators[batch] = done.progress["operators"]
                 ran.manifests[batch] = done
     finally:
         run.stop()

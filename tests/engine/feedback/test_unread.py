@@ -80,6 +80,7 @@ def test_groups_inside_a_record_are_not_read_and_all_others_are(tmp_path: Path) 
     path = written(tmp_path, groups)
     found = skipped(path, "~{k < 5}")
     assert found.rows == 4 and found.bytes > 0
+    assert found.dropped == {"s": 4} and found.spared == {"s": found.bytes}
     assert [(a, b) for a, b, _ in found.kept[path]] == [(2, 4), (6, 7)]
     (report,) = found.reports
     summary = report.summary.columns["ts"][""]

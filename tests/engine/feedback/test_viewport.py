@@ -13,7 +13,9 @@ import pytest
 from slackwater.engine.driver.feedback import guard_lines
 from slackwater.engine.driver.passes import Written, passed
 from slackwater.engine.lowlevel import fused_scan
+from slackwater.engine.lowlevel.fused import Dialect, Fused, query
 from slackwater.engine.paths import delivery as delivery_module
+from slackwater.engine.paths.batch import Batch
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store import failpoints
@@ -23,6 +25,7 @@ from slackwater.engine.store.feedback_log import requests, state_of
 from slackwater.engine.store.files import checksum, seal
 from slackwater.errors import CheckpointError
 from slackwater.kernels import column_engine
+from slackwater.model.node import Dedup, Filter, Node, Union
 from slackwater.model.schema import Field
 from slackwater.semantics.feedback.columns import Columns
 from slackwater.semantics.feedback.standing import Request
@@ -30,8 +33,9 @@ from slackwater.semantics.feedback.text import parsed
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.feedback import frozen, in_range
 from slackwater.testing.local.run import failing, scratch_folder
-from slackwater.testing.transcripts.query import aggregate
-from tests.engine.feedback.viewport import Viewed, plan_of, rows, said, view
+from slackwater.testing.transcripts.join import build_join
+from slackwater.testing.transcripts.query import aggregate, expression, project
+from tests.engine.feedback.viewport import Viewed, plan_of, rows, said, source, view
 
 EARLY = {"lock.taken", "epoch.written", "query.written", "compact.before"}
 """Points that a run comes to once, or long before the fourth time."""
@@ -419,10 +423,44 @@ def test_a_record_on_a_value_guards_final_results(
     ) == len(reference) - len(wanted)
 
 
+def pairs() -> Node:
+    """A join whose inputs are cut down on the way, by statements."""
+    stream = source()
+    some = Filter(stream.schema, stream.times, stream, expression("v > 20", stream.schema))
+    moved = project(stream, {"ts": "ts + 1", "segment": "segment", "w": "v + 1"})
+    inputs = [{"as": "l", "from": some}, {"as": "r", "from": moved}]
+    step = {"join": inputs, "keys": ["segment"], "band": {"before": 1, "after": 1}}
+    return build_join(step, lambda node: node, expression)
+
+
+def once() -> Node:
+    stream = source()
+    return Dedup(stream.schema, stream.times, stream, ("segment", "ts"), None, "ts")
+
+
+def united() -> Node:
+    stream = source()
+    moved = project(stream, {"ts": "ts + 1", "segment": "segment", "v": "v + 1"})
+    some = Filter(stream.schema, stream.times, stream, expression("v > 50", stream.schema))
+    step = {"window": {"range": 6, "slide": 3}, "by": ["segment"], "agg": {"n": "count(*)"}}
+    return aggregate(Union(stream.schema, stream.times, (moved, some)), step)
+
+
+PLANS: dict[str, Callable[[], Plan]] = {
+    "windows": plan_of,
+    **{
+        made.__name__: lambda made=made: passed(
+            build([Output("map", made())], ansi=True, zone="UTC"), Written()
+        )
+        for made in (pairs, once, united)
+    },
+}
+
+
 def texts_of(
-    folder: Path, patch: pytest.MonkeyPatch, *, splits: bool, feedback: bool
+    folder: Path, patch: pytest.MonkeyPatch, plan: Plan, *, splits: bool, feedback: bool
 ) -> list[list[str]]:
-    """The statements of the column engine, batch by batch; the folder's name and seconds apart."""
+    """The statements of the column engine, batch by batch, without the folder's name; and what the JVM would get of rows."""
     seen: list[str] = []
 
     def noting(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -434,9 +472,22 @@ def texts_of(
 
     patch.setattr(fused_scan, "scan_to_arrow", noting(column_engine.scan_to_arrow))
     patch.setattr(delivery_module, "sql_to_arrow", noting(column_engine.sql_to_arrow))
-    run = Viewed(folder, splits=splits)
+    run = Viewed(folder, plan, splits=splits)
     run.give(rows())
     run.run.start()
+    job = run.run.host.run_job
+
+    def with_text_of_the_jvm(frame: Any, batch: Batch, *others: Any) -> Any:
+        for path in batch.plan.paths:
+            operator = batch.plan.operator(path.consumer)
+            if operator is not None and operator.spec is not None:
+                fused = Fused.of(batch.plan, path.id, batch.guards)
+                groups, items, relation = query(batch, fused, "the rows", Dialect(False))
+                seen.append("\n".join([*groups, *items, relation]))
+        return job(frame, batch, *others)
+
+    if not splits:
+        patch.setattr(run.run.host, "run_job", with_text_of_the_jvm)
     by_batch = []
     while run.run.done < len(run.run.host.batches):
         if feedback and run.run.done == 1:
@@ -451,15 +502,18 @@ def texts_of(
 
 
 @pytest.mark.spec("FC-F57")
-@pytest.mark.parametrize("splits", [True, False])
+@pytest.mark.parametrize("splits", [True, False], ids=["splits", "rows"])
+@pytest.mark.parametrize("name", PLANS)
 def test_where_no_feedback_acts_every_statement_is_the_same(
-    splits: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, splits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = []
     for feedback in (False, True):
         with scratch_folder() as made:
-            runs.append(texts_of(made, monkeypatch, splits=splits, feedback=feedback))
+            plan = PLANS[name]()
+            runs.append(texts_of(made, monkeypatch, plan, splits=splits, feedback=feedback))
     without, with_feedback = runs
+    assert all(without)
     assert without[0] == with_feedback[0] and without[-3:] == with_feedback[-3:]
     assert without[1] != with_feedback[1], "the guard is in the text"
     assert not any("_gone" in text or "NOT (" in text for texts in without for text in texts)

@@ -158,7 +158,9 @@ def test_by_the_clock_the_first_batch_of_all_leaves_old_files_unread(tmp_path: P
         {0: [96, 100], 1: list(range(50))}
     )
     (record,) = ran.records
-    assert record["feedback"]["notRead"]["rows"] == 50
+    not_read = record["feedback"]["notRead"]
+    assert not_read["rows"] == 50
+    assert not_read["streams"] == {"b": {"rows": 50, "bytes": not_read["bytes"]}}
     assert record["streams"]["b"]["numInputRows"] == 50
     assert _only_pace(record)["pace"] | {"on": "ts"} == {
         "on": "ts", "mark": 100, "limit": 95, "newMark": 100, "rowsDropped": 0,

@@ -1,16 +1,18 @@
-"""Paces on the engine against the oracle: unions, moved times, windows above and below, clocks, wild times, crashes."""
+"""Paces on the engine against the oracle: unions, moved times, windows above and below, clocks, wild times, crashes, feedback."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.semantics.feedback.value import Feedback
 from slackwater.testing.executors.local import local_executor
 from slackwater.testing.transcripts.script import oracle, parse
 from tests.examples import examples
@@ -118,3 +120,84 @@ def ends(value: Any) -> Any:
 @given(st.integers(0, 10_000_000))
 def test_a_pace_lets_through_what_the_definition_says(seed: int) -> None:
     same(seed)
+
+
+def records(rng: random.Random, columns: set[str], at: int) -> str:
+    """A record on results: on keys, values, and times from about now on or up to it."""
+    known = {
+        "window": [f"window.end < {at + 5}", f"window.start >= {at}"],
+        "ts": [f"ts < {at}", f"ts >= {at - 3}"],
+        "k": ["k = 'x'", "k = 'y'"],
+        "v": [f"v < {rng.randint(1, 8)}"],
+        "n": [f"n >= {rng.randint(1, 3)}"],
+    }
+    names = [n for n in known if n in columns]
+    chosen = rng.sample(names, rng.choice([1, 1, 2]))
+    return "~{" + ", ".join(rng.choice(known[n]) for n in chosen) + "}"
+
+
+def ignoring(seed: int) -> dict[str, Any]:
+    """The same with feedback on some output, which may move and end."""
+    spec, rng = case(seed), random.Random(seed + 1)
+    columns = {n: {f.name for f in o.node.schema} for n, o in parse(spec).outputs.items()}
+    standing = False
+    for number, step in enumerate(s for s in spec["script"] if "crash" not in s):
+        if standing and rng.random() < 0.3:
+            step["retract"], standing = ["view"], False
+        elif rng.random() < (0.4 if standing else 0.7):
+            name = rng.choice(sorted(columns))
+            given = {"output": name, "records": records(rng, columns[name], 100 + 6 * number)}
+            step["feedback"], standing = {"view": given}, True
+    return spec
+
+
+def held_against(seed: int) -> None:
+    """With feedback a pace gives what it gives without it, less rows that were given up; marks and streams are the same."""
+    transcript = parse(ignoring(seed))
+    rng = random.Random(seed)
+    crash = rng.choice([None, "intent.after", "job.after", "manifest.after", "feedback.taken"])
+    quiet = [replace(s, feedback=(), retract=()) for s in transcript.steps]
+    runs, progress = [], []
+    for script in (replace(transcript, steps=tuple(quiet)), transcript):
+        seen: dict[int, Any] = {}
+
+        def noted(record: dict[str, Any], seen: dict[int, Any] = seen) -> None:
+            marks = {name: p["mark"] for name, p in record.get("pace", {}).items()}
+            seen[record["batchId"]] = marks, record["streams"]
+
+        splits, at = rng.random() < 0.5, crash if script is transcript else None
+        execute = local_executor(splits=splits, check=noted, crash=at, crash_from=1, reached=set())
+        runs.append(execute(script))
+        progress.append(seen)
+    same_range(transcript, *reversed(runs))
+    # A batch that failed behind its manifest is not done again, and reports nothing.
+    without, with_feedback = progress
+    assert with_feedback == {n: without[n] for n in with_feedback}
+
+
+def same_range(transcript: Any, got: Any, reference: Any) -> None:
+    stood: dict[str, list[Feedback]] = {n: [] for n in transcript.outputs}
+    views: dict[str, tuple[str, Feedback]] = {}
+    for number, (mine, theirs, step) in enumerate(
+        zip(got, reference, transcript.batches, strict=True)
+    ):
+        for name in step.retract:
+            views.pop(name, None)
+        for sent in step.feedback:
+            views[sent.name] = sent.output, sent.feedback
+            stood[sent.output].append(sent.feedback)
+        for name, rows in theirs.outputs.items():
+            came = mine.outputs[name]
+            more = bag(came) - bag(rows)
+            assert not more, (number, name, more)
+            for output, feedback in views.values():
+                assert output != name or not any(feedback.matches(r) for r in came), (number, name)
+            wanted = [r for r in rows if not any(f.matches(r) for f in stood[name])]
+            assert not bag(wanted) - bag(came), (number, name)
+
+
+@pytest.mark.spec("FC-F7", "FC-F41")
+@examples(8)
+@given(st.integers(0, 10_000_000))
+def test_feedback_above_a_pace_takes_away_what_was_given_up_and_moves_no_mark(seed: int) -> None:
+    held_against(seed)

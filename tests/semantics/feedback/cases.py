@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from slackwater.errors import AnalysisError
+from slackwater.model.arrival import at_source, with_order
 from slackwater.model.node import (
     LATE_FIELDS,
+    Aggregate,
     Dedup,
     Filter,
     Late,
     Node,
+    Pace,
     Project,
     Sort,
     Source,
@@ -26,6 +30,7 @@ from slackwater.model.policy import BoundedDelay, Ordered
 from slackwater.model.reacting import Reacting
 from slackwater.model.schema import Expr, Field, Named
 from slackwater.model.time import TimeColumn
+from slackwater.model.window import TimeWindow
 from slackwater.semantics.feedback import order
 from slackwater.semantics.feedback.columns import Columns, moved
 from slackwater.semantics.feedback_rules import must_exploit
@@ -37,6 +42,7 @@ from tests.semantics.feedback.guarded import Case, Rows
 
 FLAT = (Field("ts", "bigint"), Field("k", "bigint"), Field("v", "bigint"))
 TS = TimeColumn("ts", "long", None)
+NUMBER = "no"
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
 
 
@@ -44,6 +50,13 @@ def source(name: str, rng: random.Random) -> Source:
     policy = Ordered() if rng.random() < 0.2 else BoundedDelay(delay=rng.randint(0, 6))
     late = rng.choice(["admit", "drop"])
     return Source(FLAT, (TS,), name, policies=(policy,), late=late)  # type: ignore[arg-type]
+
+
+def numbered(name: str, rng: random.Random) -> Node:
+    """A stream of the same form whose rows have numbers, so that windows can count them."""
+    s = source(name, rng)
+    fields = (*FLAT, Field(NUMBER, "bigint"))
+    return project(replace(s, schema=fields, order=(NUMBER,)), {"ts": "ts", "k": "k", "v": "v"})
 
 
 def window(rng: random.Random) -> dict[str, Any]:
@@ -81,17 +94,22 @@ def everything(node: Node, rng: random.Random, empty: bool = False) -> Node:
     return aggregate(node, {"window": window(rng), "agg": {"n": "count(*)"}, "emit_empty": empty})
 
 
-def joined(left: Node, right: Node, rng: random.Random, how: str = "inner") -> Node:
+def joined(
+    left: Node, right: Node, rng: random.Random, how: str = "inner", *, bound: bool = False
+) -> Node:
+    """A join of two; if ``bound``, its results' times are bound to each other, as windows on both of them need."""
     within: dict[str, Any] = rng.choice(
         [
             {"band": {"before": rng.randint(0, 3), "after": rng.randint(0, 3)}},
             {"band": {"before": -1, "after": rng.randint(2, 4)}},
             {"band": {"before": rng.randint(1, 3), "after": 2, "closed": "left"}},
             {"tumbling": {"range": rng.randint(2, 5), "origin": rng.randint(0, 2)}},
+            {"tumbling": {"range": 4}} if bound else {"anytime": True},
         ]
     )
     step = {"join": [{"as": "l", "from": left}, {"as": "r", "from": right}], "how": how, **within}
-    step["keys"] = rng.choice([["k"], ["k"], [], [["k", "v"]]])
+    # Without keys every pair would match at any distance, which the surface refuses.
+    step["keys"] = rng.choice([["k"], ["k"], [["k", "v"]], ["k"] if "anytime" in step else []])
     if rng.random() < 0.2 and how not in ("left_semi", "left_anti"):
         step["where"] = "l_v <= r_v"
     return build_join(step, lambda node: node, expression)
@@ -149,6 +167,43 @@ def ordered(node: Node, rng: random.Random) -> Node:
     return Sort(node.schema, node.times, node, "ts")
 
 
+def from_rows(node: Node, rng: random.Random) -> Node:
+    return from_window(node, rng) if isinstance(node, Aggregate) else node
+
+
+def paced(node: Node, rng: random.Random) -> Node:
+    """A pace, where the oracle knows the newest time of the rows."""
+    limit = rng.randint(1, 8)
+    return Pace(node.schema, node.times, node, "ts", limit) if _has_newest(node) else node
+
+
+def _has_newest(node: Node) -> bool:
+    if isinstance(node, Aggregate):
+        below = _has_newest(node.child) and isinstance(node.window, TimeWindow)
+        return below and not node.emit_empty
+    known = isinstance(node, (Source, Filter, Dedup, Pace, Project, Union, Sort))
+    return known and all(_has_newest(c) for c in node.children)
+
+
+def by_rows(node: Node, rng: random.Random) -> Node:
+    """Windows of so many rows, where rows have an order."""
+    if not with_order(node).order:
+        return node
+    try:
+        counted = at_source(node) if rng.random() < 0.5 else None
+    except AnalysisError:
+        counted = None
+    spec: dict[str, Any] = {
+        "rows": rng.randint(1, 3),
+        "at": "operator" if counted is None else "source",
+    }
+    if rng.random() < 0.5:
+        spec["slide"] = rng.randint(1, 3)
+    if rng.random() < 0.5:
+        spec["per"] = ["k"]
+    return aggregate(node, {"window": spec, "by": ["k"], "agg": {"n": "count(*)"}})
+
+
 UNARY: list[Callable[[Node, random.Random], Node]] = [
     projected,
     filtered,
@@ -158,6 +213,8 @@ UNARY: list[Callable[[Node, random.Random], Node]] = [
     lambda n, rng: from_window(grouped(n, rng), rng),
     lambda n, rng: from_window(sessions(n, rng), rng),
     lambda n, rng: from_window(everything(n, rng, empty=True), rng),
+    paced,
+    lambda n, rng: from_rows(by_rows(n, rng), rng),
 ]
 TOPS: list[Callable[[Node, random.Random], Node]] = [
     lambda n, rng: n,
@@ -165,6 +222,7 @@ TOPS: list[Callable[[Node, random.Random], Node]] = [
     grouped,
     lambda n, rng: everything(n, rng, empty=rng.random() < 0.5),
     sessions,
+    by_rows,
 ]
 
 
@@ -234,7 +292,7 @@ def records_over_time(
 
 def case(rng: random.Random, depth: int = 2) -> Case:
     """A query of one or two outputs, which may share what is below them."""
-    sources = [source(name, rng) for name in "ab"]
+    sources = [rng.choice([source, numbered])(name, rng) for name in "ab"]
     shared = plan(rng, sources, rng.randint(0, depth))
     outputs: dict[str, Node] = {"x": rng.choice(TOPS)(shared, rng)}
     other = rng.random()
@@ -243,7 +301,8 @@ def case(rng: random.Random, depth: int = 2) -> Case:
     elif other < 0.35:
         outputs["y"] = outputs["x"]
     elif other < 0.45:
-        outputs["y"] = Late((*FLAT, *LATE_FIELDS), (TS,), sources[0])
+        (late,) = _sources(sources[0])
+        outputs["y"] = Late((*late.schema, *LATE_FIELDS), (TS,), late)
     elif other < 0.6:
         outputs["x"] = joined(shared, rng.choice(sources), rng, rng.choice(HOWS))
     return finished(rng, outputs)
@@ -252,8 +311,13 @@ def case(rng: random.Random, depth: int = 2) -> Case:
 def finished(rng: random.Random, outputs: Mapping[str, Node], batches: int | None = None) -> Case:
     """A case of a query: random streams and feedback."""
     count = batches or rng.randint(2, 6)
-    names = sorted({n.name for o in outputs.values() for n in _sources(o)})
-    return Case(outputs, streams(rng, names, count), records_over_time(rng, outputs, count))
+    read = {n.name: n for o in outputs.values() for n in _sources(o)}
+    made = streams(rng, sorted(read), count)
+    for name, node in read.items():
+        if node.field(NUMBER) is not None:
+            for number, row in enumerate(row for rows in made for row in rows[name]):
+                row[NUMBER] = number  # type: ignore[index]
+    return Case(outputs, made, records_over_time(rng, outputs, count))
 
 
 def _sources(node: Node) -> list[Source]:
@@ -269,6 +333,33 @@ def sliding(rng: random.Random) -> Case:
 def nested(rng: random.Random) -> Case:
     inner = from_window(grouped(source("a", rng), rng), rng)
     return finished(rng, {"x": grouped(inner, rng)})
+
+
+def over_rows(rng: random.Random) -> Case:
+    """Windows of rows, which let no row go below them."""
+    below = plan(rng, [numbered("a", rng)], 1)
+    counted = by_rows(below, rng)
+    return finished(
+        rng, {"x": grouped(from_rows(counted, rng), rng) if rng.random() < 0.3 else counted}
+    )
+
+
+def over_pace(rng: random.Random) -> Case:
+    """Paces over all that tells its newest time, and what reads them."""
+    sides = [plan(rng, [source(name, rng)], rng.randint(0, 1)) for name in "ab"]
+    below: Node = Union(FLAT, (TS,), tuple(sides)) if rng.random() < 0.7 else sides[0]
+    return finished(rng, {"x": rng.choice(TOPS)(paced(below, rng), rng)})
+
+
+def at_any_distance(rng: random.Random) -> Case:
+    """Joins that bind no time: what lacks rows lacks them for good."""
+    step = {
+        "join": [{"as": "l", "from": source("a", rng)}, {"as": "r", "from": source("b", rng)}],
+        "anytime": True, "keys": ["k"], "how": rng.choice(HOWS),
+    }  # fmt: skip
+    join = build_join(step, lambda node: node, expression)
+    over = rng.random() < 0.4 and join.how != "full"
+    return finished(rng, {"x": grouped(from_join(join, rng), rng) if over else join})
 
 
 def over_distinct(rng: random.Random) -> Case:
@@ -329,7 +420,7 @@ def other_windows(rng: random.Random) -> Case:
 
 def two_times(rng: random.Random) -> Case:
     """Windows of both times of a join's results."""
-    join = joined(source("a", rng), source("b", rng), rng)
+    join = joined(source("a", rng), source("b", rng), rng, bound=True)
     windows = [{"time": "l_ts", **window(rng)}, {"time": "r_ts", **window(rng)}]
     key = "k" if join.field("k") else "l_k"
     step = {"windows": windows, "by": {"k": key}, "agg": {"n": "count(*)"}}
@@ -657,7 +748,7 @@ FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     f.__name__: f
     for f in (
         case, sliding, nested, over_distinct, over_join, outer, windows_of_outer, three_way, shared, reporting_empty,
-        other_windows, two_times,
+        other_windows, two_times, over_rows, over_pace, at_any_distance,
         band, unmatched, repeated, repeated_at, values, ended, ended_over_join, ended_outer, future,
         with_relation, said, hot, hot_said, over_pairs, with_settings,
     )

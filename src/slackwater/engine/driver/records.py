@@ -152,7 +152,14 @@ def feedback_record(
             }
             for name in names
         },
-        "notRead": {"rows": batch.unread.rows, "bytes": batch.unread.bytes},
+        "notRead": {
+            "rows": batch.unread.rows,
+            "bytes": batch.unread.bytes,
+            "streams": {
+                name: {"rows": rows, "bytes": batch.unread.spared[name]}
+                for name, rows in batch.unread.dropped.items()
+            },
+        },
         "dark": {name: len(shades) for name, shades in kept.shades.items()},
         "refused": [{"file": name, "reason": why} for name, why in batch.refused],
         **({"log": dict(log)} if log else {}),

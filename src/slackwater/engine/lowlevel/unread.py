@@ -43,7 +43,7 @@ _MANY = 16
 class Unread:
     """What is not read of the files of a batch: rows and bytes, what sources report of the rows, and what is left.
 
-    ``kept`` has, for files of which a part is not read, the ranges of rows that are, with their bytes.
+    ``dropped`` are the rows by source, ``spared`` the bytes: sources that read the same files have the same. ``kept`` has, for files of which a part is not read, the ranges of rows that are, with their bytes.
     """
 
     rows: int = 0
@@ -51,6 +51,7 @@ class Unread:
     reports: tuple[SourceReport, ...] = ()
     kept: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    spared: Mapping[str, int] = field(default_factory=dict)
 
     def pieces(self, files: Mapping[str, Folders]) -> dict[str, list[tuple[int, Split]]]:
         """The row groups that are left of files of which a part is not read, each with its bytes."""
@@ -110,7 +111,8 @@ def unread(batch: Batch, index: int, files: Mapping[str, Folders]) -> Unread:
     if not rows:
         return NOTHING
     reports = tuple(SourceReport(s.name, _summary(s, rows, spans[s.name])) for s in sources)
-    return Unread(rows, size, reports, kept, {s.name: rows for s in sources})
+    names = [s.name for s in sources]
+    return Unread(rows, size, reports, kept, dict.fromkeys(names, rows), dict.fromkeys(names, size))
 
 
 def joined(parts: Sequence[Unread]) -> Unread:
@@ -120,7 +122,7 @@ def joined(parts: Sequence[Unread]) -> Unread:
         whole = replace(
             whole, rows=whole.rows + part.rows, bytes=whole.bytes + part.bytes,
             reports=(*whole.reports, *part.reports), kept={**whole.kept, **part.kept},
-            dropped={**whole.dropped, **part.dropped},
+            dropped={**whole.dropped, **part.dropped}, spared={**whole.spared, **part.spared},
         )  # fmt: skip
     return whole
 

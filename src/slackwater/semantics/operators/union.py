@@ -81,11 +81,12 @@ def _names(node: Union, child: Node) -> dict[str, str]:
 
 
 def feedback(node: Union, records: Patterns) -> Reaction:
+    """Everything, to each input; what some input has no name for is guarded behind the union, for the sake of that one."""
+    sent = [[_of_input(node, c, r) for r in records] for c in node.inputs]
+    stopped = {i for side in sent for i, r in enumerate(side) if r is None}
     return Reaction(
-        tuple(
-            tuple(m for r in records if (m := _of_input(node, c, r)) is not None)
-            for c in node.inputs
-        )
+        tuple(tuple(r for r in side if r is not None) for side in sent),
+        tuple(records[i] for i in sorted(stopped)),
     )
 
 

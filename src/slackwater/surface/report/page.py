@@ -205,11 +205,20 @@ def _feedback(records: Sequence[Record]) -> dict[str, Any] | None:
         "rows": sum(one["notRead"]["rows"] for one in seen),
         "bytes": sum(one["notRead"]["bytes"] for one in seen),
         "places": {
-            name: (now.get(name, {}).get("records", 0), place["totalRowsDropped"])
+            name: (
+                now.get(name, {}).get("records", 0),
+                place["totalRowsDropped"],
+                *(sum(_not_read(one, name, what) for one in seen) for what in ("rows", "bytes")),
+            )
             for name, place in places.items()
         },
         "log": last.get("log", {}),
     }
+
+
+def _not_read(feedback: Record, stream: str, what: str) -> int:
+    # Earlier records had the sums alone.
+    return int(feedback["notRead"].get("streams", {}).get(stream, {}).get(what, 0))
 
 
 def _dropped(record: Record, place: str) -> int:
