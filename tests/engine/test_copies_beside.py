@@ -153,17 +153,65 @@ def test_three_failures_in_a_row_beside_the_batches_end_the_query(tmp_path: Path
             assert given.calls == 1 + failure  # once per minute
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_a_function_that_ends_the_program_is_one_that_fails(tmp_path: Path, beside: bool) -> None:
+class Cancelled(BaseException):
+    """As asyncio, trio and others have it."""
+
+
+def raised(error: BaseException) -> Any:
+    raise error
+
+
+def interrupted() -> Any:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [1], "name": ["a"]})
+        raise KeyboardInterrupt(SECRET)
+
+    return pa.RecordBatchReader.from_batches(arrow_schema(FIELDS), batches())
+
+
+class Odd:
+    """What a function returns, which fails when it is asked for rows."""
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        raise Cancelled(SECRET)
+
+
+@pytest.mark.parametrize(
+    ("bad", "shown_as", "beside"),
+    [
+        (lambda: sys.exit(SECRET), "SystemExit", True),
+        (lambda: sys.exit(SECRET), "SystemExit", False),
+        (lambda: raised(Cancelled(SECRET)), "Cancelled", True),
+        (lambda: raised(Cancelled(SECRET)), "Cancelled", False),
+        (lambda: raised(KeyboardInterrupt(SECRET)), "KeyboardInterrupt", True),
+        (interrupted, "KeyboardInterrupt", True),
+        (Odd, "Cancelled", True),
+    ],
+)
+def test_a_function_that_ends_the_program_is_one_that_fails(
+    tmp_path: Path, bad: Callable[[], Any], shown_as: str, beside: bool
+) -> None:
     given = Given(lambda: {1: "a"})
     with stopped(Copied(tmp_path, given=given, refresh=NEVER)) as query:
         query.beside() if beside else query.start()
         query.batch(1)
-        given.rows_of = lambda: sys.exit(3)
+        given.rows_of = bad
         request_refresh(query.run.checkpoint, "d")
         query.batch(1)
         query.made()
-        assert query.batch(1) == [(1, "a")] and "SystemExit" in query.record["problem"]
+        assert query.batch(1) == [(1, "a")]
+        assert shown_as in query.record["problem"] and SECRET not in query.record["problem"]
+
+
+def test_who_interrupts_the_program_while_it_waits_for_a_copy_ends_it(tmp_path: Path) -> None:
+    given = Given(lambda: {1: "a"})
+    with stopped(Copied(tmp_path, given=given, refresh=NEVER)) as query:
+        query.start()
+        query.batch(1)
+        given.rows_of = lambda: raised(KeyboardInterrupt())
+        request_refresh(query.run.checkpoint, "d")
+        with pytest.raises(KeyboardInterrupt):
+            query.batch(1)
 
 
 # ---- the end ----

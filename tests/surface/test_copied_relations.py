@@ -17,12 +17,14 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import ExecutionError, SlackwaterError
-from slackwater.sources.called import FrameRows
+from slackwater.model.schema import Field
+from slackwater.sources.called import FrameRows, FunctionRows
 from slackwater.surface.explain import explain_streams
 from slackwater.surface.relation_source import shown_fields
 from slackwater.testing import local_job
 from tests.surface.helpers import UTC, run, small_tables
 from tests.surface.test_relations import readings, refused, write
+from tests.surface.test_settings import settings
 from tests.test_docs import ROOT, python_blocks
 
 if TYPE_CHECKING:
@@ -220,6 +222,23 @@ def test_a_dataframe_without_files_is_one_without_rows_if_it_stays_so(
             look()
     write(tmp_path / "d", {2: "b"})
     assert look() == [{"id": 2, "name": "b"}]
+
+
+@pytest.mark.parametrize("case_sensitive", ["false", "true"])
+def test_a_function_may_give_a_dataframe_whose_names_differ_in_case_and_no_stream(
+    spark: SparkSession, tmp_path: Path, case_sensitive: str
+) -> None:
+    made: list[Any] = [spark.range(1, 3).toDF("ID").selectExpr("ID", "'a' AS Name")]
+    fields = (Field("id", "bigint"), Field("name", "string"))
+    source = FunctionRows("d", lambda: made[-1], fields, "UTC", shown_fields)
+    with settings(spark, caseSensitive=case_sensitive), source.rows(fields, tmp_path, 0) as reader:
+        assert reader.read_all().to_pylist() == [{"id": n, "name": "a"} for n in (1, 2)]
+    made.append(spark.readStream.format("rate").load())
+    with (
+        pytest.raises(SlackwaterError, match="returned a stream"),
+        source.rows(fields, tmp_path, 0),
+    ):
+        pass
 
 
 def told(*things: Any) -> str:

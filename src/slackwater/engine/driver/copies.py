@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
-from threading import Event, Thread, current_thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -296,7 +296,8 @@ class Copies:
         except Exception as error:
             attempt.error = self._failed(error)
         except BaseException as error:
-            attempt.error = error  # whoever waits for the copy is to stop as well
+            # In the main thread it may be somebody at the keyboard: whoever waits for the copy is to stop as well. Elsewhere a source raised it.
+            attempt.error = error if current_thread() is main_thread() else self._ended(error)
         finally:
             if isinstance(attempt.error, SlackwaterError):
                 # What led to it may speak of addresses and secrets.
@@ -313,6 +314,14 @@ class Copies:
             "RELATION_COPY",
             f"relation '{self._relation.name}' could not be copied: {why}",
             hint="the last copy stays in use; make room, memory or rights in the directory of its store",
+            relation=self._relation.name,
+        )
+
+    def _ended(self, error: BaseException) -> ExecutionError:
+        return ExecutionError(
+            "RELATION_COPY",
+            f"relation '{self._relation.name}' could not be copied: its source ended it ({type(error).__name__})",
+            hint="the last copy stays in use; run the source by itself to see why",
             relation=self._relation.name,
         )
 
