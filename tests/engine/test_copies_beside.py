@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.engine.driver import relations
 from slackwater.engine.driver.relation_forms import SEGMENTS
 from slackwater.engine.driver.relations import NEVER
 from slackwater.engine.paths import relation_tables, segments
@@ -22,6 +26,7 @@ from slackwater.engine.store import failpoints, kept
 from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.control import request_refresh
 from slackwater.errors import ExecutionError, SlackwaterError
+from slackwater.kernels.types import arrow_schema
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import failing, scratch_folder
 from tests.engine.test_relation_copies import (
@@ -33,7 +38,7 @@ from tests.engine.test_relation_copies import (
     contextless,
     stopped,
 )
-from tests.engine.test_relations import HELD
+from tests.engine.test_relations import FIELDS, HELD
 from tests.examples import examples
 
 
@@ -148,17 +153,126 @@ def test_three_failures_in_a_row_beside_the_batches_end_the_query(tmp_path: Path
             assert given.calls == 1 + failure  # once per minute
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_a_function_that_ends_the_program_is_one_that_fails(tmp_path: Path, beside: bool) -> None:
+class Cancelled(BaseException):
+    """As asyncio, trio and others have it."""
+
+
+def raised(error: BaseException) -> Any:
+    raise error
+
+
+def interrupted() -> Any:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [1], "name": ["a"]})
+        raise KeyboardInterrupt(SECRET)
+
+    return pa.RecordBatchReader.from_batches(arrow_schema(FIELDS), batches())
+
+
+class Odd:
+    """What a function returns, which fails when it is asked for rows."""
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        raise Cancelled(SECRET)
+
+
+@pytest.mark.parametrize(
+    ("bad", "shown_as", "beside"),
+    [
+        (lambda: sys.exit(SECRET), "SystemExit", True),
+        (lambda: sys.exit(SECRET), "SystemExit", False),
+        (lambda: raised(Cancelled(SECRET)), "Cancelled", True),
+        (lambda: raised(Cancelled(SECRET)), "Cancelled", False),
+        (lambda: raised(KeyboardInterrupt(SECRET)), "KeyboardInterrupt", True),
+        (interrupted, "KeyboardInterrupt", True),
+        (Odd, "Cancelled", True),
+    ],
+)
+def test_a_function_that_ends_the_program_is_one_that_fails(
+    tmp_path: Path, bad: Callable[[], Any], shown_as: str, beside: bool
+) -> None:
     given = Given(lambda: {1: "a"})
     with stopped(Copied(tmp_path, given=given, refresh=NEVER)) as query:
         query.beside() if beside else query.start()
         query.batch(1)
-        given.rows_of = lambda: sys.exit(3)
+        given.rows_of = bad
         request_refresh(query.run.checkpoint, "d")
         query.batch(1)
         query.made()
-        assert query.batch(1) == [(1, "a")] and "SystemExit" in query.record["problem"]
+        assert query.batch(1) == [(1, "a")]
+        assert shown_as in query.record["problem"] and SECRET not in query.record["problem"]
+
+
+def test_who_interrupts_the_program_while_it_waits_for_a_copy_ends_it(tmp_path: Path) -> None:
+    given = Given(lambda: {1: "a"})
+    with stopped(Copied(tmp_path, given=given, refresh=NEVER)) as query:
+        query.start()
+        query.batch(1)
+        given.rows_of = lambda: raised(KeyboardInterrupt())
+        request_refresh(query.run.checkpoint, "d")
+        with pytest.raises(KeyboardInterrupt):
+            query.batch(1)
+
+
+# ---- the end ----
+
+
+def without_end() -> Any:
+    def batches() -> Iterator[pa.RecordBatch]:
+        while True:
+            yield pa.record_batch({"id": [1] * 1000, "name": ["a"] * 1000})
+
+    return pa.RecordBatchReader.from_batches(arrow_schema(FIELDS), batches())
+
+
+def copying(folder: Path) -> Copied:
+    """A query beside which a copy is made of rows that have no end."""
+    source = Given(lambda: {1: "a"})
+    query = Copied(folder, given=source, refresh=NEVER)
+    query.beside()
+    query.batch(1)
+    source.rows_of = without_end
+    request_refresh(query.run.checkpoint, "d")
+    query.batch(1)
+    assert query.record["copying"] is True
+    return query
+
+
+def copying_threads() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name == "slackwater-copy"]
+
+
+def test_a_query_that_stops_gives_up_the_copy_in_the_making(tmp_path: Path) -> None:
+    query = copying(tmp_path)
+    assert copying_threads()
+    query.run.stop()
+    assert not copying_threads()
+    assert [n for n in query.copies if n.startswith("_making-")] == []
+
+
+def test_a_source_that_hangs_does_not_keep_a_query_from_stopping(
+    query: Copied, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relations, "STOPPING", 0.05)
+    query.beside()
+    query.batch(1)
+    slow.may_go.clear()
+    request_refresh(query.run.checkpoint, "d")
+    query.batch(1)
+    query.run.stop()
+    assert copying_threads()
+    slow.may_go.set()
+    query.made()
+
+
+def test_a_process_that_ends_while_a_copy_is_made_ends_well(tmp_path: Path) -> None:
+    """Nobody stops the query. A thread that the interpreter stops inside of a library aborts the process."""
+    code = "import pathlib, sys; from tests.engine.test_copies_beside import copying; copying(pathlib.Path(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 # ---- what is gone, or damaged ----

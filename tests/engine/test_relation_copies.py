@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -327,6 +328,7 @@ def late() -> Any:
         (lambda: pa.table({"id": pa.array([1], pa.int32()), "name": ["a"]}), "as int, and it was bigint"),
         (lambda: pa.table({"id": [1], "name": ["b"], "NAME": ["c"]}), "two columns 'name'"),
         (lambda: 5, "returned a int"),
+        (lambda: SimpleNamespace(isStreaming=True), "returned a stream"),
     ],
 )  # fmt: skip
 def test_what_a_function_gives_in_place_of_rows_is_told_without_its_secrets(
@@ -381,6 +383,17 @@ def test_more_columns_than_before_are_passed_over(tmp_path: Path) -> None:
         )
         query.start()
         assert query.batch(1) == [(1, "a")]
+
+
+def test_columns_whose_names_differ_in_case_alone_are_the_same(tmp_path: Path) -> None:
+    """As those of files are."""
+    given = Given(lambda: {1: "a"})
+    with stopped(Copied(tmp_path, given=given, refresh=NEVER)) as query:
+        query.start()
+        assert query.batch(1) == [(1, "a")]
+        given.rows_of = lambda: pa.table({"NAME": ["b"], "ID": [1]})
+        request_refresh(query.run.checkpoint, "d")
+        assert query.batch(1) == [(1, "b")] and query.record["problem"] is None
 
 
 def test_a_table_without_rows_has_no_partners(tmp_path: Path) -> None:

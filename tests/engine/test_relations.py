@@ -318,6 +318,46 @@ def test_a_file_that_goes_while_a_batch_runs_is_named(
         query.batch(1)
 
 
+def broken_pages(path: Path) -> None:
+    bytes_ = bytearray(path.read_bytes())
+    bytes_[4:40] = b"\xff" * 36
+    path.write_bytes(bytes_)
+
+
+def broken_text(path: Path) -> None:
+    pq.write_table(pa.table({"id": [2], "name": pa.array([b"\xff"], pa.binary())}), path)
+
+
+@pytest.mark.parametrize("form", ["whole", "segments"])
+@pytest.mark.parametrize("spoil", [broken_pages, broken_text])
+@pytest.mark.parametrize("mends", [True, False])
+def test_a_file_that_cannot_be_decoded_is_told_with_the_way_out_which_leads_out(
+    query: Query, spoil: Any, form: Any, mends: bool
+) -> None:
+    """Its footer is sound, so that a look takes it."""
+    query.write({1: "a"})
+    query.start(memory=1 << 20, form=form)
+    assert query.batch(1, 2) == [(1, "a"), (2, None)]
+    path = query.write({2: "b"}, "b.parquet")
+    spoil(path)
+    for tried in range(2):
+        with pytest.raises(ExecutionError, match="BAD_RELATION_FILE") as error:
+            query.again() if tried else query.batch(1, 2)
+        text = f"{error.value.message} {error.value.hint}"
+        assert "relation 'd'" in text and str(path) in text and "relationVersions" in text
+        assert "checkpointLocation" not in text and text.isprintable()
+        version = error.value.parameters["version"]
+        assert f"{version}.json" in " ".join(query.lists), query.lists
+        query.run.stop()
+        query.start(memory=1 << 20, form=form)
+    query.write({2: "b"}, "b.parquet") if mends else path.unlink()
+    query.run.stop()
+    query.run.newest_versions = True
+    query.start(memory=1 << 20, form=form)
+    assert query.again() == [(1, "a"), (2, "b" if mends else None)]
+    assert query.record["replaced"] is True
+
+
 # --- what is not used --------------------------------------------------------------------------------
 
 

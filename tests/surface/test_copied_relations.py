@@ -17,14 +17,14 @@ import pytest
 
 import slackwater as sw
 from slackwater.errors import ExecutionError, SlackwaterError
-from slackwater.sources.called import FrameRows
+from slackwater.model.schema import Field
+from slackwater.sources.called import FrameRows, FunctionRows
 from slackwater.surface.explain import explain_streams
 from slackwater.surface.relation_source import shown_fields
-from slackwater.surface.relation_uses import relation_uses
 from slackwater.testing import local_job
-from slackwater.testing.local import job as job_module
 from tests.surface.helpers import UTC, run, small_tables
 from tests.surface.test_relations import readings, refused, write
+from tests.surface.test_settings import settings
 from tests.test_docs import ROOT, python_blocks
 
 if TYPE_CHECKING:
@@ -224,6 +224,23 @@ def test_a_dataframe_without_files_is_one_without_rows_if_it_stays_so(
     assert look() == [{"id": 2, "name": "b"}]
 
 
+@pytest.mark.parametrize("case_sensitive", ["false", "true"])
+def test_a_function_may_give_a_dataframe_whose_names_differ_in_case_and_no_stream(
+    spark: SparkSession, tmp_path: Path, case_sensitive: str
+) -> None:
+    made: list[Any] = [spark.range(1, 3).toDF("ID").selectExpr("ID", "'a' AS Name")]
+    fields = (Field("id", "bigint"), Field("name", "string"))
+    source = FunctionRows("d", lambda: made[-1], fields, "UTC", shown_fields)
+    with settings(spark, caseSensitive=case_sensitive), source.rows(fields, tmp_path, 0) as reader:
+        assert reader.read_all().to_pylist() == [{"id": n, "name": "a"} for n in (1, 2)]
+    made.append(spark.readStream.format("rate").load())
+    with (
+        pytest.raises(SlackwaterError, match="returned a stream"),
+        source.rows(fields, tmp_path, 0),
+    ):
+        pass
+
+
 def told(*things: Any) -> str:
     """All that an error says, and what led to it."""
     texts = []
@@ -333,7 +350,7 @@ VALUES: dict[str, list[Any]] = {
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.spec("XJ-F47", "XJ-F58")
 def test_joins_over_a_copy_give_the_rows_of_sparks_join_and_of_the_table_whole(
-    seed: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Several key columns, duplicates, nulls, NaN and both zeros, a key with most of the rows; cut anywhere."""
     draw = random.Random(seed)
@@ -361,12 +378,10 @@ def test_joins_over_a_copy_give_the_rows_of_sparks_join_and_of_the_table_whole(
         return made
 
     def observed(given: Any, store: str | None, **options: Any) -> Counter[Any]:
-        monkeypatch.setattr(
-            job_module, "relation_uses", lambda plan, _: relation_uses(plan, options)
-        )
         third = len(stream_rows) // 3
         batches = [stream_rows[:third], stream_rows[third : 2 * third], stream_rows[2 * third :]]
-        seen = local_job(job(given, store), left, spark=spark, splits=True).run(batches)
+        made = job(given, store)
+        seen = local_job(made, left, spark=spark, splits=True, options=options).run(batches)
         return Counter((n, r["ts"], r.asDict().get("id")) for n, rows in seen.items() for r in rows)
 
     spark.createDataFrame(stream_rows, left).createOrReplaceTempView("s")
@@ -380,13 +395,13 @@ def test_joins_over_a_copy_give_the_rows_of_sparks_join_and_of_the_table_whole(
         )
         wanted = Counter(tuple(r) for r in spark.sql(sql).collect())
     path = str(tmp_path / "d")
-    assert observed(path, None, relationform="whole") == wanted
-    assert observed(path, str(tmp_path / "c1"), relationform="whole") == wanted
+    assert observed(path, None, relationForm="whole") == wanted
+    assert observed(path, str(tmp_path / "c1"), relationForm="whole") == wanted
     for number, size in enumerate(draw.sample([1, 30, 200, 2_000, 100_000], 2)):
         given, store = draw.choice(
             [(path, str(tmp_path / f"c-{number}")), (table, None), (table.toArrow, None)]
         )
-        assert observed(given, store, relationform="segments", relationsegment=size) == wanted, size
+        assert observed(given, store, relationForm="segments", relationSegment=size) == wanted, size
 
 
 # ---- what is said and refused ----

@@ -10,12 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
 from slackwater.engine.clock import monotonic
 from slackwater.engine.store import failpoints
-from slackwater.errors import AnalysisError, ExecutionError
+from slackwater.errors import AnalysisError, ExecutionError, SlackwaterError
 from slackwater.testing import LocalJob, ManualClock, NotReached, local_job, run
 
 if TYPE_CHECKING:
@@ -216,6 +218,75 @@ def test_wrong_names_are_told(analysed: LocalJob, spark: SparkSession) -> None:
         analysed.run({"a": []})
     with pytest.raises(AnalysisError, match="no option 'windowPlans'"):
         local_job(grouped, SCHEMA, spark=spark, options={"windowPlans": "wids"})
+
+
+def with_table(folder: Path, **use: Any) -> Any:
+    """A job that joins a table of one row per segment."""
+    (folder / "d").mkdir(exist_ok=True)
+    rows = pa.table({"id": range(20), "name": [f"n{n}" for n in range(20)]})
+    pq.write_table(rows, folder / "d" / "a.parquet", row_group_size=1)
+    deadline = {name: use.pop(name) for name in ("deadline",) if name in use}
+
+    def job(df: Any) -> Any:
+        s = sw.stream(df, time="t", progress=sw.Ordered())
+        return s.join(sw.relation(str(folder / "d"), "id", "d", **use), [("k", "id")], **deadline)
+
+    return job
+
+
+def test_a_local_run_goes_by_the_options_of_relations(spark: SparkSession, tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "relationForm": "segments", "relationDisk": "1m", "relationWaiting": "2m", "relationBacklog": 7,
+        "relationBacklogIn": "any", "relationCopies": "wait", "relationSegment": "4m", "relationEpoch": 9,
+        "relationVersions": "newest",
+    }  # fmt: skip
+    job = with_table(tmp_path, store=str(tmp_path / "copies"))
+    made = local_job(job, "k long, t long", spark=spark, options=given)
+    use = made.relations["d"]
+    assert (use.form, use.disk, use.room, use.backlog, use.always) == ("segments", 1 << 20, 2 << 20, 7, True)  # fmt: skip
+    assert use.copy is not None and (use.copy.waits, use.copy.theta) == (True, 4 << 20)
+    assert (use.epoch.length, made.newest_versions) == (9, True)
+    assert [r.name for r in made.run([[(1, 1), (2, 2)]])] == ["n1", "n2"]
+    # Which of them it runs by shows in what it refuses.
+    small = with_table(tmp_path, memory=1)
+    with pytest.raises(SlackwaterError, match="RELATION_TOO_LARGE"):
+        local_job(small, "k long, t long", spark=spark).run([[(1, 1)]])
+    whole = {"options": {"relationForm": "whole"}}
+    found = run(small, [[(1, 1)]], "k long, t long", spark=spark, local=True, **whole)
+    assert [r.name for r in found] == ["n1"]
+
+
+def test_options_of_relations_that_spark_would_refuse_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = with_table(tmp_path)
+    for option in (
+        "relationForm", "relationDisk", "relationEpoch", "relationVersions", "relationBacklog", "relationBacklogIn",
+        "relationWaiting", "relationCopies", "relationSegment",
+    ):  # fmt: skip
+        with pytest.raises(AnalysisError, match=f"BAD_OPTION.*{option}"):
+            local_job(job, "k long, t long", spark=spark, options={option: "bogus"})
+
+
+def test_what_needs_a_clock_is_refused_without_one_as_on_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def paced(df: Any) -> Any:
+        s = sw.stream(df, time="t", timeUnit="second", progress=sw.Ordered())
+        return s.pace(5, clock=True)
+
+    batches, schema = [[(1, 1)]], "k long, t long"
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (with_table(tmp_path, deadline="1 second"), {}),
+        (with_table(tmp_path, refresh="1 second"), {}),
+        (with_table(tmp_path), {"relationEpoch": "1 minute"}),
+        (paced, {}),
+    ]
+    for job, options in cases:
+        made = local_job(job, schema, spark=spark, options=options)
+        with pytest.raises(AnalysisError, match="NO_CLOCK"):
+            made.run(batches)
+        assert len(made.run(batches, clock=ManualClock(0))) == 1
 
 
 def test_the_example_of_the_document_runs(spark: SparkSession) -> None:

@@ -21,9 +21,7 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.control import requested_refreshes
 from slackwater.errors import SlackwaterError
 from slackwater.surface.explain import explain_streams
-from slackwater.surface.relation_uses import relation_uses
-from slackwater.testing import local_job
-from slackwater.testing.local import job as job_module
+from slackwater.testing import ManualClock, local_job
 from tests.surface.helpers import UTC, run, small_tables
 
 if TYPE_CHECKING:
@@ -62,10 +60,10 @@ def rows_of(kind: str, draw: random.Random, count: int, theirs: bool) -> list[tu
     ],
 )
 def test_all_kinds_give_the_rows_of_sparks_batch_joins(
-    kind: str, form: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, form: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Keys of a type, nulls among them, several times or never; one condition over both sides, one over the relation's rows."""
-    agree(kind, form, spark, tmp_path, monkeypatch)
+    agree(kind, form, spark, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +75,10 @@ def test_all_kinds_give_the_rows_of_sparks_batch_joins(
     ],
 )
 def test_rows_that_wait_for_a_read_give_the_rows_of_sparks_batch_joins(
-    kind: str, form: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, form: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A table of small segments, none of which is at hand when a query starts."""
-    agree(kind, form, spark, tmp_path, monkeypatch, deadline="1 hour")
+    agree(kind, form, spark, tmp_path, deadline="1 hour")
 
 
 def agree(
@@ -88,11 +86,10 @@ def agree(
     form: str,
     spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     **more: Any,
 ) -> None:
-    options = {"relationform": "segments" if form == "copy" else form, "relationsegment": 24}
-    monkeypatch.setattr(job_module, "relation_uses", lambda plan, _: relation_uses(plan, options))
+    options = {"relationForm": "segments" if form == "copy" else form, "relationSegment": 24}
+    clock = ManualClock(0) if more else None
     draw = random.Random(kind)
     own = WIDER.get(kind, kind)
     left = f"k {own}, ts bigint, v bigint"
@@ -120,7 +117,11 @@ def agree(
 
     half = len(stream_rows) // 2
     batches = [stream_rows[:half], stream_rows[half:]]
-    run_job = local_job(job, left, spark=spark, splits=True).run
+    analysed = local_job(job, left, spark=spark, splits=True, options=options)
+
+    def run_job(batches: Any) -> Any:
+        return analysed.run(batches, clock=clock)
+
     if (kind, form) == ("double", "segments"):
         refused("RELATION_NO_SEGMENTS", lambda: run_job(batches), "double", "relationForm")
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -42,19 +43,26 @@ class FrameRows:
         self, fields: Sequence[Field], scratch: PurePath, memory: int
     ) -> Iterator[pa.RecordBatchReader]:
         """The rows that it gives now."""
-        with written(self._name, self._frame, fields, self._zone, scratch) as reader:
+        names = [f.name for f in fields]
+        with written(self._name, self._frame, fields, names, self._zone, scratch) as reader:
             yield reader
 
 
 @contextmanager
 def written(
-    name: str, frame: DataFrame, fields: Sequence[Field], zone: str, scratch: PurePath
-) -> Iterator[pa.RecordBatchReader]:
-    """The columns ``fields`` of a DataFrame, by way of files. Where it reads files itself, those that are there now."""
+    name: str, frame: DataFrame, fields: Sequence[Field], names: Sequence[str], zone: str,
+    scratch: PurePath,
+) -> Iterator[pa.RecordBatchReader]:  # fmt: skip
+    """The columns ``fields`` of a DataFrame, which calls them by ``names``, by way of files. Where it reads files itself, those that are
+    there now.
+    """
+    from pyspark.sql.functions import col
+
     folder, failed = str(scratch / "frame"), None
     try:
         _list_files_anew(frame)
-        frame.select(*(quoted(f.name) for f in fields)).write.parquet(folder)
+        columns = (col(quoted(n)).alias(f.name) for n, f in zip(names, fields, strict=True))
+        frame.select(*columns).write.parquet(folder)
     except Exception as error:
         failed = _failed(name, "Spark could not read it", error)
     if failed is not None:
@@ -125,39 +133,49 @@ class FunctionRows:
     ) -> Iterator[pa.RecordBatchReader]:
         """The rows that it gives now."""
         made = called(self._name, self._function)
+        check_stands(self._name, made)
         if hasattr(made, "isStreaming"):
-            self._check(made.schema, fields)
-            with written(self._name, made, fields, self._zone, scratch) as reader:
+            names = self._names(made.schema, fields)
+            with written(self._name, made, fields, names, self._zone, scratch) as reader:
                 yield reader
             return
         reader = arrow_reader(self._name, made)
-        self._check(reader.schema, fields)
-        with fed(arrow_schema(fields), self._pieces(reader, fields)) as made_reader:
+        names = self._names(reader.schema, fields)
+        with fed(arrow_schema(fields), self._pieces(reader, fields, names)) as made_reader:
             yield made_reader
 
-    def _check(self, given: Any, fields: Sequence[Field]) -> None:
-        """Refuse other columns than those that the function gave first; new ones are passed over."""
+    def _names(self, given: Any, fields: Sequence[Field]) -> list[str]:
+        """What ``fields`` are called now: names are compared without regard to case, as in files.
+
+        Other columns than those that the function gave first are refused; new ones are passed over.
+        """
         shown = self._shown(given)
         check_columns(self._name, shown)
-        there = {f.name: f.type for f in shown}
+        there = {f.name.lower(): f for f in shown}
         for field in fields:
-            if field.name not in there:
+            now = there.get(field.name.lower())
+            if now is None:
                 raise _other(self._name, f"no column '{field.name}' any more")
-            if there[field.name] != field.type:
+            if now.type != field.type:
                 raise _other(
-                    self._name,
-                    f"column '{field.name}' as {there[field.name]}, and it was {field.type}",
+                    self._name, f"column '{field.name}' as {now.type}, and it was {field.type}"
                 )
+        return [there[f.name.lower()].name for f in fields]
 
-    def _pieces(self, reader: pa.RecordBatchReader, fields: Sequence[Field]) -> Iterator[pa.Table]:
+    def _pieces(
+        self, reader: pa.RecordBatchReader, fields: Sequence[Field], names: Sequence[str]
+    ) -> Iterator[pa.Table]:
         schema, failed = arrow_schema(fields), None
         while True:
             try:
                 batch = reader.read_next_batch()
-                whole = plain(pa.Table.from_batches([batch]).select(schema.names)).cast(schema)
+                table = pa.Table.from_batches([batch]).select(names).rename_columns(schema.names)
+                whole = plain(table).cast(schema)
             except StopIteration:
                 break
-            except Exception as error:
+            except BaseException as error:
+                if is_of_the_user(error):
+                    raise
                 failed = _failed(self._name, "its rows could not be read", error)
                 break
             for at in range(0, whole.num_rows, ROWS):
@@ -170,9 +188,27 @@ def called(name: str, function: Callable[[], Any]) -> Any:
     """What a function returns; what it raises is an error that has no text of it."""
     try:
         return function()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_of_the_user(error):
+            raise
         failed = _failed(name, "its function raised an error", error)
     raise failed
+
+
+def is_of_the_user(error: BaseException) -> bool:
+    """Whether somebody at the keyboard ends the program, whose signal comes to the main thread: elsewhere a source has raised it."""
+    return isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
+
+
+def check_stands(name: str, made: Any) -> None:
+    """Refuse a stream where a function of a relation is to return rows."""
+    if getattr(made, "isStreaming", None) is True:
+        raise AnalysisError(
+            "NOT_A_RELATION",
+            f"the function of relation '{name}' returned a stream, which does not stand still",
+            hint="return a batch DataFrame",
+            relation=name,
+        )
 
 
 def arrow_reader(name: str, made: Any) -> pa.RecordBatchReader:

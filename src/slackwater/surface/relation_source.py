@@ -21,6 +21,7 @@ from slackwater.sources.called import (
     arrow_reader,
     called,
     check_columns,
+    check_stands,
 )
 from slackwater.sources.tables import ParquetTable
 from slackwater.surface.options import local_path
@@ -130,13 +131,8 @@ def shown_fields(schema: Any) -> tuple[Field, ...]:
 
 def _first_fields(name: str, function: Callable[[], Any]) -> tuple[Field, ...]:
     made = called(name, function)
+    check_stands(name, made)
     if hasattr(made, "isStreaming"):
-        if made.isStreaming:
-            raise AnalysisError(
-                "NOT_A_RELATION",
-                f"the function of relation '{name}' returned a stream, which does not stand still",
-                hint="return a batch DataFrame",
-            )
         return shown_fields(made.schema)
     reader = arrow_reader(name, made)
     fields = shown_fields(reader.schema)

@@ -7,11 +7,13 @@ to know nothing of copies. What was asked for is met when a batch takes the copy
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import atexit
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePath
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -45,6 +47,14 @@ THETA = 1 << 20
 
 STRIKES = 3
 """So many failures in a row of a source that cannot tell what has changed end the query."""
+
+
+STOPPING = 3.0
+"""Seconds that the end of a query, or of the process, waits for copies that are given up: a source may hang."""
+
+_beside: dict[Thread, Copies] = {}
+"""The threads that make copies, of all queries of this process."""
+_exiting = Event()
 
 
 class CopySource(Protocol):
@@ -102,6 +112,7 @@ class _Attempt:
     began: int | None
     identity: str | None
     done: Event = field(default_factory=Event)
+    thread: Thread | None = None
     copy: Copy | None = None
     error: BaseException | None = None
 
@@ -185,11 +196,17 @@ class Copies:
             return
         if identity is not None and identity == self._refused and not again:
             return
-        attempt = self._attempt = _Attempt(asked, now, identity)
         if self._use.waits:
-            self._run(attempt)
-        else:
-            Thread(target=self._run, args=(attempt,), name="slackwater-copy", daemon=True).start()
+            self._attempt = _Attempt(asked, now, identity)
+            self._run(self._attempt)
+        elif not _exiting.is_set():
+            attempt = self._attempt = _Attempt(asked, now, identity)
+            # A source that hangs must not keep the process from ending, so it is a daemon.
+            attempt.thread = Thread(
+                target=self._run_beside, args=(attempt,), name="slackwater-copy", daemon=True
+            )
+            _end_with_process()
+            attempt.thread.start()
 
     def ready(self) -> Copy | None:
         """The copy that is whole and that no batch is known to have taken. What has gone wrong is then in `said`."""
@@ -237,8 +254,15 @@ class Copies:
             self._attempt.done.wait()
 
     def stop(self) -> None:
-        """The query ends: a copy in the making is given up."""
+        """The query ends: a copy in the making is given up at its next piece."""
         self._stopped.set()
+
+    def gone(self, limit: float) -> None:
+        """After `stop`: wait for a copy in the making until ``limit``, of `monotonic`. A second time nobody waits."""
+        attempt = self._attempt
+        if attempt is not None and attempt.thread is not None:
+            thread, attempt.thread = attempt.thread, None
+            thread.join(max(0.0, limit - monotonic()))
 
     @property
     def count(self) -> int:
@@ -255,6 +279,15 @@ class Copies:
             return  # it may get its name at any moment
         self._store.sweep(kept)
 
+    def _run_beside(self, attempt: _Attempt) -> None:
+        _beside[current_thread()] = self
+        try:
+            if _exiting.is_set():
+                self.stop()
+            self._run(attempt)
+        finally:
+            _beside.pop(current_thread(), None)
+
     def _run(self, attempt: _Attempt) -> None:
         try:
             attempt.copy = self._made(attempt)
@@ -263,7 +296,8 @@ class Copies:
         except Exception as error:
             attempt.error = self._failed(error)
         except BaseException as error:
-            attempt.error = error  # whoever waits for the copy is to stop as well
+            # In the main thread it may be somebody at the keyboard: whoever waits for the copy is to stop as well. Elsewhere a source raised it.
+            attempt.error = error if current_thread() is main_thread() else self._ended(error)
         finally:
             if isinstance(attempt.error, SlackwaterError):
                 # What led to it may speak of addresses and secrets.
@@ -280,6 +314,14 @@ class Copies:
             "RELATION_COPY",
             f"relation '{self._relation.name}' could not be copied: {why}",
             hint="the last copy stays in use; make room, memory or rights in the directory of its store",
+            relation=self._relation.name,
+        )
+
+    def _ended(self, error: BaseException) -> ExecutionError:
+        return ExecutionError(
+            "RELATION_COPY",
+            f"relation '{self._relation.name}' could not be copied: its source ended it ({type(error).__name__})",
+            hint="the last copy stays in use; run the source by itself to see why",
             relation=self._relation.name,
         )
 
@@ -317,7 +359,9 @@ class Copies:
         with (
             self._use.source.rows(self._fields, scratch, memory) as rows,
             writer,
-            sorted_rows(rows, f"{sql} ORDER BY {order}", memory, str(spill)) as pieces,
+            sorted_rows(
+                self._stoppable(rows), f"{sql} ORDER BY {order}", memory, str(spill)
+            ) as pieces,
         ):
             for piece in pieces:
                 self._go_on()
@@ -335,6 +379,16 @@ class Copies:
 
         writer.end(about)
 
+    def _stoppable(self, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """All rows are read before the first piece comes sorted: the longest part of a copy."""
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in rows:
+                self._go_on()
+                yield batch
+
+        return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
     def _go_on(self) -> None:
         if self._stopped.is_set():
             raise ExecutionError("NOT_RUNNING", "the query has ended", hint="start it again")
@@ -349,3 +403,21 @@ class Copies:
             "whatever its size",
             relation=self._relation.name,
         )
+
+
+@lru_cache(maxsize=1)
+def _end_with_process() -> None:
+    """Have copies given up before the interpreter goes, which then stops threads where they are: inside of a library, that aborts the process.
+
+    What is registered last comes first, and threads still run then.
+    """
+    atexit.register(_end_all)
+
+
+def _end_all() -> None:
+    _exiting.set()
+    making, limit = list(_beside.items()), monotonic() + STOPPING
+    for _, copies in making:
+        copies.stop()
+    for thread, _ in making:
+        thread.join(max(0.0, limit - monotonic()))

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal, Protocol
 
-from slackwater.engine.driver.copies import Copies, CopyUse
+from slackwater.engine.clock import monotonic
+from slackwater.engine.driver.copies import STOPPING, Copies, CopyUse
 from slackwater.engine.driver.relation_forms import (
     HEADER_BYTES,
     SEGMENTS,
@@ -336,9 +337,12 @@ class Relations:
         return any(use.copy is not None for use in self._uses.values())
 
     def stop(self) -> None:
-        """No copy is needed any more."""
+        """No copy is needed any more: those in the making are given up, and waited for, but not for long."""
         for copies in self._copies.values():
             copies.stop()
+        limit = monotonic() + STOPPING
+        for copies in self._copies.values():
+            copies.gone(limit)
 
     def sweep(self) -> None:
         """Remove copies that no list of a version names."""

@@ -34,12 +34,17 @@ def bad_file(path: str, why: object) -> ExecutionError:
     """The error of a file that is damaged, or no parquet."""
     return ExecutionError(
         "BAD_FILE",
-        f"'{path}' cannot be read: {why}",
+        f"'{path}' cannot be read: {one_line(why)}",
         hint="its batch has begun, so this checkpoint takes no other file in its place: remove the file and start "
         "on a new checkpointLocation. A file that is still being written needs another name until it is complete, "
         "one that starts with '_' or '.'",
         path=path,
     )
+
+
+def one_line(why: object) -> str:
+    """What a reader says of a file, which may quote bytes of it; what stands behind a line's end would be lost on the way from a task."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(why)).split())
 
 
 class FileColumns:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine.parquet.columns import FileColumns, bad_file, refusal
+from slackwater.engine.parquet.columns import FileColumns, bad_file, one_line, refusal
 from slackwater.errors import ExecutionError, SlackwaterError
 from slackwater.kernels.column_engine import connect, is_engine_error
 from slackwater.model.duck_sql import literal
@@ -91,7 +91,7 @@ def _check_columns(file: FileColumns, path: str, fields: Sequence[Field], memory
                 raise
             raise ExecutionError(
                 "BAD_COLUMN_VALUE",
-                f"column '{field.name}' of '{file.path}' has a value that cannot be read as {field.type}: {error}",
+                f"column '{field.name}' of '{file.path}' has a value that cannot be read as {field.type}: {one_line(error)}",
                 hint="declare the type that the files have, and convert it on the stream",
                 path=file.path,
                 column=field.name,

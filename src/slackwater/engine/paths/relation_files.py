@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.engine.parquet.columns import FileColumns
+from slackwater.engine.parquet.columns import FileColumns, one_line
 from slackwater.engine.parquet.damage import ROW_NUMBER, blamed, parquet_sql
 from slackwater.engine.parquet.types import matches
 from slackwater.engine.paths.lookup import table_key
@@ -170,6 +171,41 @@ def check_file(file: TableFile, relation: str, version: str) -> None:
     trouble = file.trouble
     if trouble is not None:
         raise file_changed(file, trouble, relation, version)
+
+
+@contextmanager
+def of_relation(files: Sequence[TableFile], relation: str, version: str) -> Iterator[None]:
+    """Errors of one of ``files`` become those of the relation: what is said of a stream's files leads nowhere for its."""
+    try:
+        yield
+    except ExecutionError as error:
+        path = error.parameters.get("path")
+        file = next((f for f in files if f.path == path), None)
+        if file is None or error.condition not in _OF_FILES:
+            raise
+        check_file(file, relation, version)  # meanwhile it may have been replaced
+        why = error.message.removeprefix(f"'{path}' cannot be read: ").replace(f" of '{path}'", "")
+        raise file_damaged(file, why, relation, version) from error
+
+
+_OF_FILES = ("BAD_FILE", "BAD_COLUMN_TYPE", "BAD_COLUMN_VALUE", "AMBIGUOUS_COLUMN")
+
+
+def file_damaged(file: TableFile, why: object, relation: str, version: str) -> ExecutionError:
+    """The error of a file that looked sound when its version was made, and cannot be decoded."""
+    if file.index is not None:
+        return copy_damaged(file, why, relation, version)
+    return ExecutionError(
+        "BAD_RELATION_FILE",
+        f"file '{file.path}' of relation '{relation}' cannot be read, and the batch at hand reads version {version} of it: "
+        f"{one_line(why)}",
+        hint="mend or remove the file, and start once with "
+        'option("relationVersions", "newest"): nothing of the batch was visible, so it may take the newest version. With store= '
+        "batches read copies, and such a file is told before one takes it",
+        path=file.path,
+        relation=relation,
+        version=version,
+    )
 
 
 def copy_damaged(file: TableFile, why: object, relation: str, version: str) -> ExecutionError:

@@ -25,6 +25,7 @@ from slackwater.engine.paths.relation_files import (
     copy_damaged,
     empty_table,
     kept_name,
+    of_relation,
     whole_rows,
 )
 from slackwater.engine.paths.reports import Reads, RelationReads
@@ -226,7 +227,8 @@ def _file_rows(
         return pa.ipc.open_file(data).read_all()
     check_file(file, form.name, version)
     try:
-        rows = whole_rows(form, file, batch.settings.memory)
+        with of_relation([file], form.name, version):
+            rows = whole_rows(form, file, batch.settings.memory)
     except (pa.ArrowException, OSError) as error:
         if file.index is None or isinstance(error, pa.ArrowMemoryError):
             raise

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from slackwater.engine.parquet.columns import bad_file, read_metadata
+from slackwater.engine.parquet.columns import read_metadata
 from slackwater.engine.parquet.row_groups import Bounds, RowGroup, row_groups
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.lookup import table_key
@@ -27,9 +27,11 @@ from slackwater.engine.paths.relation_files import (
     check_file,
     copy_damaged,
     empty_table,
+    file_damaged,
     file_rows,
     group_rows,
     kept_name,
+    of_relation,
     segment_name,
     stored_names,
 )
@@ -159,7 +161,8 @@ def _index(batch: Batch, form: TableForm, version: str) -> SegmentIndex:
         for file in listed.files:
             check_file(file, form.name, version)
         try:
-            known = segment_index(form.relation, listed.files)
+            with of_relation(listed.files, form.name, version):
+                known = segment_index(form.relation, listed.files)
         except CheckpointError as error:
             raise copy_damaged(listed.files[0], error.message, form.name, version) from error
     _indexes[place] = known
@@ -351,7 +354,8 @@ class _Reader:
         is_group = segment.number is not None
         memory = self._batch.settings.memory
         if opened is None or not is_group:
-            rows = file_rows(form, file, memory, (segment.first, segment.end))
+            with of_relation([file], form.name, self._version):
+                rows = file_rows(form, file, memory, (segment.first, segment.end))
         else:
             rows = self._group(segment, *opened)
         check_file(file, form.name, self._version)  # meanwhile it may have been replaced
@@ -388,9 +392,8 @@ class _Reader:
         return group_rows(self._form, made, self._batch.settings.memory)
 
     def _damaged(self, file: TableFile, error: Exception) -> ExecutionError:
-        if file.index is None:
-            return bad_file(file.path, error)
-        return copy_damaged(file, error, self._form.name, self._version)
+        check_file(file, self._form.name, self._version)  # meanwhile it may have been replaced
+        return file_damaged(file, error, self._form.name, self._version)
 
     def _rows_of(self, file: TableFile) -> int:
         opened = self._opened[file]

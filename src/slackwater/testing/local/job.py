@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slackwater.engine.analysis.analyse import fields_of
-from slackwater.engine.clock import Clock
+from slackwater.engine.clock import Clock, NoClock
+from slackwater.engine.driver.relations import RelationUse
 from slackwater.engine.lowlevel.inputs import Input, SplitInput
 from slackwater.engine.paths.batch import Settings
 from slackwater.engine.plan.plan import Plan
@@ -20,7 +21,8 @@ from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.types import arrow_schema
 from slackwater.sources.replay import replay
 from slackwater.surface.options import check_names
-from slackwater.surface.relation_uses import relation_uses
+from slackwater.surface.pace import check_pace
+from slackwater.surface.relation_uses import check_clock, newest_versions, relation_uses
 from slackwater.surface.start import plan_of, settings_of, shares_panes, window_plan_of
 from slackwater.surface.stream import Stream
 from slackwater.testing.job import ALONE, schemas_of, streams_of
@@ -48,6 +50,8 @@ class LocalJob:
     window_plan: str
     share_panes: bool
     settings: Settings
+    relations: Mapping[str, RelationUse]
+    newest_versions: bool
 
     def run(
         self,
@@ -80,12 +84,16 @@ class LocalJob:
                 f"groups={groups!r} is no number of partition groups",
                 hint=f"use a number from 1 to {BUCKETS}, or one for each start",
             )
+        timed = clock or NoClock()
+        check_clock(self.plan, self.relations, timed)
+        check_pace(self.plan, timed)
         with scratch_folder() as folder:
             run = LocalRun(
                 folder, self.plan, self.inputs, window_plan=self.window_plan,
-                share_panes=self.share_panes, clock=clock, settings=self.settings,
-                relations=relation_uses(self.plan, {}),
+                share_panes=self.share_panes, clock=timed, settings=self.settings,
+                relations=self.relations,
             )  # fmt: skip
+            run.newest_versions = self.newest_versions
             for i in range(max(map(len, tables.values()))):
                 run.give(
                     {n: tables[name][i] for n, name in enumerate(self.order) if i < len(tables[name])}
@@ -175,6 +183,8 @@ def local_job(
         window_plan_of(merged),
         shares_panes(merged, settings),
         settings,
+        relation_uses(plan, merged),
+        newest_versions(merged),
     )
 
 
@@ -245,6 +255,8 @@ class _Starts:
         self.count += 1
         self.run.start(groups)
         try:
+            # As Spark's start does: what cannot be used is refused before the first batch.
+            self.run.loop.relations.open(self.run.loop.last)
             while self.run.done < len(self.run.host.batches) or self.run.done == self.last:
                 self.run.step(final=self.run.done == self.last)
         finally:

@@ -121,6 +121,7 @@ class LocalRun:
         self.host = LocalHost(len(inputs))
         self.published: dict[str, dict[int, pa.Table]] = {o.name: {} for o in plan.outputs}
         """The rows of each output, by batch."""
+        self._opened: Loop | None = None
         self.done = 0
         """How many batches have ended: the next one has this number."""
 
@@ -159,7 +160,7 @@ class LocalRun:
                 self.host, feedback=tuple((o, f) for o, each in self.feedback.items() for f in each),
                 reach=self.reach, relations=self.relations, newest_versions=self.newest_versions,
             )  # fmt: skip
-            self.loop = Loop(query, self.checkpoint, query_id)
+            self.loop = self._opened = Loop(query, self.checkpoint, query_id)
         except BaseException:
             self.checkpoint.release()
             raise
@@ -182,6 +183,8 @@ class LocalRun:
 
     def stop(self) -> None:
         """Let go of the checkpoint; whatever the loop has not written is lost, as in a crash."""
+        if self._opened is not None:
+            self._opened.relations.stop()  # in production they go with the process
         self.checkpoint.release()
 
 
