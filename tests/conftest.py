@@ -72,7 +72,10 @@ LONGEST = (
     "tests/engine/test_quality_joins.py", "tests/records/test_records_equal.py",
     "tests/engine/feedback/test_viewport.py", "tests/engine/feedback/test_range.py", "tests/engine/test_names.py",
     "tests/engine/test_quality.py", "tests/oracle/test_kernels_against_oracle.py", "tests/engine/test_every_kind.py",
-    "tests/engine/test_damage.py", "tests/oracle/test_reordering.py", "tests/engine/test_join_engine.py",
+    "tests/engine/test_damage.py", "tests/oracle/test_waiting_against_oracle.py",
+    "tests/oracle/test_relations_against_oracle.py", "tests/engine/feedback/test_bare.py", "tests/engine/test_copies_beside.py",
+    "tests/engine/feedback/test_progress.py", "tests/engine/feedback/test_typed.py",
+    "tests/engine/pace/test_random.py", "tests/engine/test_copy_memory.py", "tests/oracle/test_reordering.py", "tests/engine/test_join_engine.py",
     "tests/semantics/quality/test_changes.py", "tests/oracle/test_joint_windows.py", "tests/test_conformance.py",
 )  # fmt: skip
 """Files that take the longest, the longest first. One of them at the end would leave the other processes without work."""

@@ -388,7 +388,7 @@ def named(query: Copied, number: int) -> str | None:
     st.sampled_from([None, SEGMENTS]),
     st.sampled_from([1, 60, 100_000]),
 )  # fmt: skip
-@examples(40)
+@examples(25)
 @pytest.mark.spec("XJ-F57")
 def test_every_batch_reads_one_version_and_the_same_when_it_is_repeated(
     steps: list[str], is_slow: bool, form: Any, theta: int

@@ -122,7 +122,7 @@ def shown(seen: Observed) -> Any:
     st.sampled_from([(2, 3, 1), (1, 2)]),
     st.one_of(st.none(), st.sampled_from(POINTS)),
 )
-@examples(40)
+@examples(30)
 def test_the_engine_gives_what_the_definition_says(
     query: dict[str, Any],
     script: list[dict[str, Any]],

@@ -166,7 +166,7 @@ WAITING = st.fixed_dictionaries({"backlog": st.sampled_from([1, 2, 100]), "alway
     st.sampled_from([100, 3_000, 6_000, 1_000_000]),
     WAITING,
 )
-@examples(40)
+@examples(25)
 def test_rows_that_wait_give_what_the_definition_says(
     query: dict[str, Any],
     script: list[dict[str, Any]],

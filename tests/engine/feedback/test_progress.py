@@ -139,7 +139,7 @@ def test_progress_and_late_rows_are_the_same_with_and_without_feedback(
 ) -> None:
     watched(monkeypatch)
 
-    @examples(40)
+    @examples(25)
     @given(st.integers(0, 2**32 - 1))
     def same(seed: int) -> None:
         without, late, _ = played(seed, False)
