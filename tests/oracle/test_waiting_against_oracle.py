@@ -166,7 +166,7 @@ WAITING = st.fixed_dictionaries({"backlog": st.sampled_from([1, 2, 100]), "alway
     st.sampled_from([100, 3_000, 6_000, 1_000_000]),
     WAITING,
 )
-@examples(25)
+@examples(20)
 def test_rows_that_wait_give_what_the_definition_says(
     query: dict[str, Any],
     script: list[dict[str, Any]],
@@ -197,7 +197,7 @@ def test_rows_that_wait_give_what_the_definition_says(
     st.sampled_from([1, 30, 100]),
     WAITING,
 )
-@examples(25)
+@examples(15)
 def test_rows_that_wait_for_a_copy_give_what_the_definition_says(
     query: dict[str, Any],
     script: list[dict[str, Any]],

@@ -201,7 +201,7 @@ def _same(case: Case) -> None:
 def test_results_late_rows_and_progress_are_the_same_whether_rows_are_bare_or_not() -> None:
     TAKEN.clear()
 
-    @examples(25)
+    @examples(60)
     @given(st.integers(0, 2**32 - 1))
     def alike(seed: int) -> None:
         same(seed)

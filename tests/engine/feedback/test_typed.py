@@ -84,7 +84,7 @@ def check(seed: int) -> None:
 
 
 def test_results_are_those_without_feedback() -> None:
-    @examples(20)
+    @examples(30)
     @given(st.integers(0, 2**32 - 1))
     def same(seed: int) -> None:
         check(seed)
