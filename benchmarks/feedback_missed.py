@@ -46,7 +46,7 @@ def _all_since(cases: Cases) -> str:
 
 
 def _noise(_: Cases) -> str:
-    return "the times are those of a machine that others use, and spread wider than the bar; the driver's own CPU time tells more"
+    return "batches of some 0.15 s differ from each other by more than the bar allows; the driver's own CPU time tells more"
 
 
 REASONS = (
