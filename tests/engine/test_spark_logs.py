@@ -65,3 +65,17 @@ def test_the_sources_of_a_query_are_opened_before_the_manager_goes(
     finally:
         query.stop()
     assert manager.endswith(MANAGER)
+
+
+def test_a_start_after_a_kill_amid_the_first_offsets_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark starts no query without offsets where their folder has a file, whatever it is."""
+    folder = tmp_path / "ck" / "offsets"
+    folder.mkdir(parents=True)
+    left = ".0.6bec371a-5725-4a41-812a-09781a5fa23b.tmp"
+    for name in (left, f".{left}.crc"):
+        (folder / name).write_bytes(b"v1")
+    rows = sw.replay(spark, [[(at(0),)]], "ts timestamp")
+    run(sw.stream(rows, time="ts", progress=sw.Ordered()), tmp_path / "ck")
+    assert (folder / "0").exists() and not (folder / left).exists()

@@ -31,6 +31,7 @@ from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.feedback_log import send
 from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
+from slackwater.engine.store.spark_log import forget_half_written
 from slackwater.errors import AnalysisError, ExecutionError, SetupError
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.model.node import Source
@@ -297,6 +298,7 @@ class _Group:
         spark = writers[0]._stream._spark
         resume(checkpoint)
         last = recovered(checkpoint, SparkHost())
+        forget_half_written(checkpoint.location)
         start = Started(
             inputs, window_plan_of(merged), shares_panes(merged, self.settings),
             stored_plans(checkpoint), stored_stores(checkpoint), last,

@@ -19,6 +19,9 @@ from slackwater.errors import CheckpointError
 
 COMPACT = ".compact"
 
+_HALF_WRITTEN = re.compile(r"\.{1,2}\d+\.[0-9a-f-]{36}\.tmp(\.crc)?")
+"""The names of files that Spark writes before it gives them their own, and of their checksums."""
+
 
 def offsets(location: Path, batch: int) -> list[Any] | None:
     """Spark's offset of each source at the end of a batch, or None if they cannot be read."""
@@ -38,6 +41,18 @@ def offsets(location: Path, batch: int) -> list[Any] | None:
 def has_offsets(location: Path) -> bool:
     """Whether a query of Spark's has run on a checkpoint."""
     return any(location.glob("offsets/[0-9]*"))
+
+
+def forget_half_written(location: Path) -> None:
+    """Remove what is left of the first offsets if Spark was killed while it wrote them.
+
+    To Spark a query without offsets is new, and it starts none where their folder has a file.
+    """
+    folder = location / "offsets"
+    if folder.is_dir() and not has_offsets(location):
+        for path in folder.iterdir():
+            if _HALF_WRITTEN.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
 
 def is_committed(location: Path, batch: int) -> bool:
