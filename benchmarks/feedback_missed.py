@@ -63,25 +63,26 @@ def missed(sections: Sequence[Section], cases: Cases) -> list[str]:
     >>> missed([("Suite", "", table)], {})
     ['Suite, a: measured 1.2, at most 1.1: missed by 9%. No reason is known.']
     """
-    found = []
-    for title, _, (head, lines) in sections:
-        for line in lines:
+    lines = []
+    for title, _, (head, rows) in sections:
+        for line in rows:
             for at, name in enumerate(head):
-                said = str(line[at])
-                if name == "verdict" and (said.startswith("missed") or said == "not decided"):
+                verdict = str(line[at])
+                is_bad = verdict.startswith("missed") or verdict == "not decided"
+                if name == "verdict" and is_bad:
                     bar = f", {head[at - 1]} {line[at - 1]}" if head[at - 1] in BARS else ""
                     place = at - 2 if bar else at - 1
-                    why = _why(title, str(line[0]), head[place], said, cases)
-                    found.append(
-                        f"{title}, {line[0]}: {head[place]} {line[place]}{bar}: {said}. {why}"
+                    why = _why(title, str(line[0]), head[place], verdict, cases)
+                    lines.append(
+                        f"{title}, {line[0]}: {head[place]} {line[place]}{bar}: {verdict}. {why}"
                     )
-    return found
+    return lines
 
 
 def _why(section: str, line: str, figure: str, verdict: str, cases: Cases) -> str:
     for reason in REASONS:
         same = (reason.section, reason.figure) == (section, figure)
         if same and line.startswith(reason.line) and verdict.startswith(reason.verdict):
-            said = reason.of(cases)
-            return f"{said[0].upper()}{said[1:]}."
+            text = reason.of(cases)
+            return f"{text[0].upper()}{text[1:]}."
     return "No reason is known."
