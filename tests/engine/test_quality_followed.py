@@ -1,0 +1,181 @@
+"""A running query follows the rules of quality targets: a rule's own test knows nothing of who asks it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slackwater.engine.plan.layout import build
+from slackwater.engine.plan.plan import Output, Plan
+from slackwater.model.policy import Quality
+from slackwater.model.rewrite import Rewrite
+from slackwater.model.window import TimeWindow
+from slackwater.testing.transcripts.script import parse
+from tests.engine.in_process import Engine, Make
+from tests.engine.test_quality import even, quality, run, summed, table
+from tests.engine.test_quality_options import steered
+
+WINDOW = TimeWindow(100, 20, 0, "ts")
+
+
+def arrived(times: Any, delays: Any) -> list[Any]:
+    """(number, key, time, value) in order of arrival; values are 1 to 7."""
+    order = np.argsort(times + delays, kind="stable")
+    return [(i, 0, int(times[at]), 1.0 + int(at) % 7) for i, at in enumerate(order)]
+
+
+def needed(error: float, rows: float, spread: float) -> float:
+    """The least coverage of a sum: what is missing, and 1.96 deviations of what is there, are the error at the most."""
+
+    def off(coverage: float) -> float:
+        spread_of_sums = np.sqrt((coverage - coverage**2) * (spread**2 + 1) / rows)
+        return float(1 - coverage + 1.959964 * spread_of_sums)
+
+    low, high = 0.5, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if off(middle) <= error else (middle, high)
+    return high
+
+
+@pytest.mark.spec("QD-C3", "QD-D3", "QD-D5")
+def test_what_a_window_needs_follows_the_rate_of_late(engine: Make) -> None:
+    """Eight times as many rows come from half-way on, and later, by which the change is noticed."""
+    rng = np.random.default_rng(2)
+    times = np.concatenate([np.arange(1_000) * 2, 2_000 + np.arange(3_000) // 4])
+    rows = arrived(times, rng.exponential(np.repeat((5, 60), (1_000, 3_000))))
+    cuts = [*range(100, 1_000, 100), *range(1_000, 4_000, 300)]
+    target = Quality(error=0.05, granularity=2)
+    made = quality(run(engine, summed(target, WINDOW), rows, cuts, groups=1))
+    values = np.arange(1.0, 8.0)
+    for rate, q in ((0.5, made[9]), (4.0, made[-2])):
+        (judged,) = q["consumers"].values()
+        assert q["rate"] == pytest.approx(rate, rel=0.15)
+        wanted = needed(0.05, rate * WINDOW.range, values.std() / values.mean())
+        assert judged["needed"] == pytest.approx(wanted, abs=1e-3)
+    assert made[-2]["delays"]["changes"]
+
+
+@pytest.mark.spec("QD-B11")
+def test_until_it_is_warm_a_query_waits_for_the_largest_delay_ever_seen(engine: Make) -> None:
+    """Also for one that was long ago: delays since then tell of a few windows only."""
+    rng = np.random.default_rng(2)
+    delays = rng.uniform(0, np.repeat((300, 120, 5), (300, 300, 1_000)))
+    rows = arrived(np.arange(1_600), delays)
+    plan = summed(Quality(error=0.05, granularity=2, warmup=10**6), WINDOW)
+    records = quality(run(engine, plan, rows, even(len(rows), 20), groups=1))[2:-1]
+    assert all(q["slack"] >= q["delays"]["largest"] and not q["warm"] for q in records)
+    assert records[-1]["delays"]["max"] < 200 < 250 < records[-1]["delays"]["largest"]
+
+
+@pytest.mark.spec("QD-C7", "QD-D12")
+def test_a_controller_takes_its_share_of_the_largest_delay_ever_seen(engine: Make) -> None:
+    rng = np.random.default_rng(2)
+    delays = rng.uniform(0, np.repeat((300, 120, 5), (300, 300, 1_000)))
+    policy = Quality(coverage=0.98, method="pd", granularity=2)
+    rows = arrived(np.arange(1_600), delays)
+    records = quality(run(engine, summed(policy, WINDOW), rows, even(1_600, 20), groups=1))[:-1]
+    assert [q["slack"] for q, _ in steered(records)] == [slack for _, slack in steered(records)]
+    shrunk = [q for q, _ in steered(records) if q["delays"]["max"] < 200 < q["delays"]["largest"]]
+    assert any(q["slack"] > 0 for q in shrunk)
+
+
+def begun(make: Make, plan: Plan, batches: list[Any]) -> Engine:
+    """A query that has run some batches and was stopped."""
+    engine = make()
+    engine.start(plan, groups=1)
+    for rows in batches:
+        engine.batch(table(rows))
+    engine.stop()
+    return engine
+
+
+def continued(make: Make, before: Engine, plan: Plan, rows: list[Any]) -> Engine:
+    """One batch more, on a copy of the checkpoint, by another query."""
+    engine = make()
+    shutil.copytree(before.folder, engine.folder, dirs_exist_ok=True)
+    engine.host.batches.extend(before.batches)
+    engine.start(plan, groups=1)
+    engine.batch(table(rows))
+    engine.stop()
+    return engine
+
+
+@pytest.mark.spec("QD-D1")
+def test_right_after_a_change_a_promise_of_more_confidence_waits_longer(engine: Make) -> None:
+    """From one state, in the batch that follows: what past windows needed counts with the confidence asked for now."""
+    rng = np.random.default_rng(1)
+    rows = arrived(np.arange(6_000) // 4, rng.exponential(np.repeat((5, 60), 3_000)))
+    plans = [
+        summed(Quality(error=0.03, granularity=2, confidence=c), TimeWindow(20, 20, 0, "ts"))
+        for c in (0.95, 0.5)
+    ]
+    batches = [rows[a:b] for a, b in pairwise(range(0, 5_281, 240))]
+    slacks = []
+    for at in (20, 21):
+        before = begun(engine, plans[0], batches[:at])
+        ends = [continued(engine, before, plan, batches[at]) for plan in plans]
+        slacks.append([quality(end)[-1]["slack"] for end in ends])
+    assert all(high >= low > 150 for high, low in slacks)
+    assert any(high > low for high, low in slacks)
+
+
+@pytest.mark.spec("QD-E11")
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_all_streams_of_a_recall_wait_equally_long(engine: Make, how: str) -> None:
+    """One of them is hardly late, the other by up to 300 ticks; results of an inner join are measured, others reckoned."""
+    fields = {"columns": {"k": "bigint", "t": "bigint"}, "time": "t", "progress": "max_delay"}
+    join = {
+        "join": [{"as": "a", "from": "calm"}, {"as": "b", "from": "rough"}],
+        "how": how,
+        "keys": ["k"],
+        "band": {"before": 20, "after": 20},
+    }
+    script = parse(
+        {
+            "name": "two",
+            "streams": {"calm": fields, "rough": fields},
+            "query": [join, {"sort": "max"}],
+            "script": [{"end": True}],
+        }
+    )
+    policy = Quality(recall=0.9, over=600, granularity=2)
+    inputs = {"calm": 0, "rough": 1}
+    change = Rewrite(
+        lambda source: replace(source, policies=(policy,), input=inputs[source.given_name])
+    )
+    plan = build([Output("out", change(script.outputs["out"].node))], ansi=True, zone="UTC")
+    made = engine()
+    made.start(
+        plan,
+        groups=1,
+        inputs=[made.split_input(i, s.schema) for i, s in enumerate(plan.sources)],
+    )
+    rng = np.random.default_rng(4)
+    streams = []
+    for most in (4, 300):
+        times = np.arange(1_500)
+        late = np.where(rng.random(1_500) < 0.2, rng.uniform(0, most, 1_500), 0)
+        streams.append(times[np.argsort(times + late, kind="stable")])
+    for at in range(0, 1_500, 100):
+        calm, rough = (
+            pa.table({"k": pa.array(part % 4, pa.int64()), "t": pa.array(part, pa.int64())})
+            for part in (s[at : at + 100] for s in streams)
+        )
+        made.batch(calm, others={1: [rough]})
+    found = [r["streams"]["calm"]["quality"]["t"]["slack"] for r in made.records[1:]]
+    assert max(found[3:]) > 2 * found[-1] > 0
+    for before, record in pairwise(made.records[1:]):
+        slacks = [s["quality"]["t"]["slack"] for s in before["streams"].values()]
+        behind = [s["bounds"]["t"]["behind"] for s in record["streams"].values()]
+        assert slacks[0] == slacks[1]
+        # A bound does not go back when slack grows.
+        known = record["batchId"] > 4
+        assert all(b == slacks[0] or (b < slacks[0] and not known) for b in behind)
+        assert slacks[0] > 10 * before["streams"]["calm"]["quality"]["t"]["delays"]["largest"]
