@@ -236,3 +236,22 @@ def test_what_a_running_join_says_of_punctuation(spark: SparkSession, tmp_path: 
         strictly.awaitTermination()
     assert error.value.condition == "SCHEME_BROKEN" and "{k: < 3}" in str(error.value)
     refused(lambda: sw.Punctuated("done", onViolation="raise"), "BAD_SCHEME", "scheme=")
+
+
+def test_of_two_orders_of_joins_the_check_says_which_one_is_freed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The order in which a query is written is the one that runs, and nothing has to be started to compare two."""
+
+    def stream(name: str, columns: str, scheme: str) -> Any:
+        schema = "".join(f"{c} int, " for c in columns) + f"ts timestamp, done {MAP}"
+        rows = spark.readStream.schema(schema).parquet(str(tmp_path))
+        return declared(rows, scheme, name=name)
+
+    r, s = stream("r", "ab", "[[b:+]]"), stream("s", "bc", "[[b:+]]")
+    t = stream("t", "bcd", "[[c:+]]")
+    one = r.join(s, on="b", within=None).join(t, on=["b", "c"], within=None)
+    assert sw.check([quiet(one)]).ok
+    other = sw.check([quiet(r.join(s.join(t, on=["b", "c"], within=None), on="b", within=None))])
+    (problem,) = other.problems
+    assert (problem.input, problem.columns) == (1, ("b",))
