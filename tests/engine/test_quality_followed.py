@@ -13,6 +13,7 @@ import pytest
 
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
+from slackwater.engine.store import manifest as manifests
 from slackwater.model.policy import Quality
 from slackwater.model.rewrite import Rewrite
 from slackwater.model.window import TimeWindow
@@ -200,3 +201,51 @@ def test_a_stream_that_is_ahead_needs_less_slack_where_results_are_measured(engi
     }
     assert last["inner", -150] < 0.5 * last["inner", 0]
     assert 0 < last["left", -150] == last["left", 0] < 250
+
+
+@pytest.mark.spec("QD-A2", "QD-A3", "QD-A4", "QD-C8", "QD-D7", "QD-D8", "QD-D9")
+def test_what_is_measured_is_counted_from_the_rows(engine: Make) -> None:
+    """Delays are behind the newest times of earlier batches; a window is measured when 99 of 100 late rows must be there."""
+    rng = np.random.default_rng(7)
+    late = np.where(rng.random(4_000) < 0.3, rng.exponential(40, 4_000), 0)
+    rows = arrived(np.arange(4_000) // 2, late)
+    cuts = even(len(rows), 40)
+    plan = summed(Quality(coverage=0.97, granularity=2), WINDOW)
+    made = run(engine, plan, rows, cuts, groups=1)
+    counts: dict[int, list[int]] = {}
+    closed, edges, behind, count, measured, window = [-(10**9)], [], [], 0, 0, None
+
+    def last(end: float) -> int:
+        return int(end) // WINDOW.slide - 1
+
+    for record, (a, b) in zip(made.records, pairwise([0, *cuts, len(rows)]), strict=False):
+        for _, _, t, _ in rows[a:b]:
+            behind += [edge - t for edge in edges if edge > t]
+            count += any(edge > t for edge in edges)
+            for wid in range(t // 20, (t + 100) // 20):
+                counts.setdefault(wid, [0, 0])[wid <= closed[-1]] += 1
+        edges.append(max([*edges, *(t for _, _, t, _ in rows[a:b])]))
+        stream = record["streams"]["s"]
+        q = stream["quality"]["ts"]
+        assert stream["bounds"]["ts"]["newest"] == edges[-1]
+        assert q["delays"]["lateShare"] == pytest.approx(count / b)
+        closed.append(last(stream["bounds"]["ts"]["ticks"] or -(10**9)))
+        (judged,) = q["consumers"].values()
+        if judged["window"] != window:
+            window = judged["window"]
+            received, missed = counts[window]
+            assert judged["measured"] == received / (received + missed)
+            measured += missed > 0
+        if len(edges) > 12:  # by now no delay is longer than any before
+            wait = np.quantile(behind, 0.99, method="inverted_cdf")
+            most = [last(edges[-1] - wait * f) for f in (1.02, 0.98)]
+            # Of the windows that a batch closes the last one is the worst.
+            assert judged["window"] in {max(w for w in closed if w <= m) for m in most}
+    assert measured > 10
+    kept = manifests.last(made.checkpoint)
+    assert kept is not None
+    (source,) = kept.sources.values()
+    adaptation = source.quality["ts"].adaptation
+    assert adaptation is not None
+    ((coverage, _),) = (s["coverage"] for s in adaptation.states.values())
+    assert len(coverage) < 30 < len(counts)

@@ -53,7 +53,7 @@ def test_a_scheme_is_checked_where_the_stream_is_made(df: Any) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.spec("FC-F66")
+@pytest.mark.spec("FC-F66", "FC-F79")
 def test_an_unsafe_query_is_refused_and_leaves_nothing_behind(df: Any, tmp_path: Path) -> None:
     s = declared(df, "[[k:#]]", "[[n:#, ts:+]]")
     safe = s.groupBy("k").count()
@@ -110,6 +110,7 @@ def test_an_output_that_is_added_is_checked(df: Any, tmp_path: Path) -> None:
         q.stop()
 
 
+@pytest.mark.spec("FC-F63")
 def test_explain_shows_the_scheme_on_every_edge(
     df: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,7 +204,7 @@ def test_a_join_at_any_distance_and_what_it_cannot_do(df: Any) -> None:
     refused(lambda: sw.start([quiet(a.join(target, on="k", within=None))], options={"contracts": "warn"}), "BAD_QUALITY", "any distance")  # fmt: skip
 
 
-@pytest.mark.spec("FC-F25")
+@pytest.mark.spec("FC-F25", "FC-F58")
 def test_what_a_running_join_says_of_punctuation(spark: SparkSession, tmp_path: Path) -> None:
     """Values kept one by one, forms that are not declared, what grows; and state that goes when all of it is closed."""
     schema = f"k int, ts timestamp, done {MAP}"
