@@ -7,7 +7,7 @@ import pytest
 from benchmarks.sharing import CASES, measure
 
 
-@pytest.mark.spec("QD-F6", "QD-H5")
+@pytest.mark.spec("QD-F6", "QD-F8", "QD-H5")
 @pytest.mark.parametrize("name", ["same rows", "where greed errs"])
 def test_rows_and_partials_held_are_those_of_the_models(name: str) -> None:
     found = measure(name, 6000, 1000)

@@ -182,7 +182,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.spec("QD-F3")
+@pytest.mark.spec("QD-F1", "QD-F3", "QD-F4", "QD-F7", "QD-F9")
 def test_rows_wait_where_the_measured_filters_say(run: Any) -> None:
     """One chain while nothing is known; then slack moves behind the filters that let through little."""
     data, shared = stream(1, 14), run()
