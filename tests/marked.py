@@ -1,4 +1,5 @@
-"""Writes what became of each test with a ``spec`` mark, for `tools/conformance.py`: a proof that was skipped is none.
+"""Writes what became of each test with a ``spec`` mark, for `tools/conformance.py`: a proof that was skipped is none,
+and one that failed is the opposite.
 
 The file holds the last fate of each test. So a run of a few tests changes their lines and no others.
 """
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 RUN = "build/marked-tests.json"
-RAN = "ran"
+RAN, FAILED = "ran", "failed"
 NAME = "marked-tests"
 
 
@@ -33,7 +34,9 @@ class Record:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if "spec" not in report.keywords:
             return
-        if report.skipped:
+        if report.failed:  # before, in or after the test itself
+            self.fates[report.nodeid] = FAILED
+        elif report.skipped:
             self.fates[report.nodeid] = _reason(report)
         elif report.when == "call":
             self.fates[report.nodeid] = RAN

@@ -7,11 +7,14 @@ read, not run or imported. A mark on a parameter counts for that parameter alone
 A feature is proven by code that users reach, so one of its tests must use a module that `tools.reach` counts. A test
 beside the benchmarks proves baselines, generators and measurements only: features of that kind are listed with ``harness:``.
 
-A test that is skipped or expected to fail proves nothing. Which marked tests a run has skipped stands in `RUN`, which
-`tests/marked.py` writes.
+A test that is skipped or expected to fail proves nothing, and one that failed refutes. What became of marked tests in
+their last run stands in `RUN`, which `tests/marked.py` writes.
+
+A rule is tested in `RULES` by itself, which says nothing about who asks it. So a feature needs a test elsewhere, which
+runs the rule through an operator, or says why it cannot (``rules_only:``). Those that have neither yet stand in `UNTRIED`.
 
 Usage: ``python -m tools.conformance [--check]``; with ``--check`` nothing is written, and the exit
-code is 1 if the file is out of date.
+code is 1 if the file is out of date. Without it, lines of `UNTRIED` that no longer apply are taken out.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ import argparse
 import ast
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.marked import RAN, RUN
+from tests.marked import FAILED, RAN, RUN
 from tools.reach import Reach
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +39,10 @@ TESTS = ("tests", "benchmarks/tests")
 TRANSCRIPTS = "tests/transcripts"
 RUNNERS = "test_transcripts*.py"
 """The tests, in the first folder of `TESTS`, that run every transcript."""
+RULES = "tests/semantics/"
+"""The tests of rules as functions on numbers."""
+UNTRIED = "docs/untried.txt"
+"""Features that only tests in `RULES` prove. Lines are only ever taken out."""
 NOT_A_PROOF = {"skip", "xfail"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # eight times as fast, where it is built
 
@@ -45,7 +52,8 @@ class Feature:
     """A capability that a specification asks for.
 
     ``reason`` and ``tests`` if the design replaced it, ``harness`` if it is no part of what users run, ``lacks`` if it is
-    open and there is more to say.
+    open and there is more to say, ``declined`` if it is not to be built, and why. ``rules_only`` says why no operator can
+    show what a test of the rule shows.
     """
 
     id: str
@@ -54,7 +62,12 @@ class Feature:
     tests: tuple[str, ...] = ()
     harness: str = ""
     lacks: str = ""
+    declined: str = ""
+    rules_only: str = ""
 
+
+FIELDS = {"replaced", "harness", "open", "not_built", "rules_only"}
+"""What a feature may have beside its capability."""
 
 Specs = dict[str, tuple[str, list[Feature]]]
 """Title and features, by the prefix of the specification."""
@@ -95,11 +108,15 @@ def _feature(prefix: str, name: str, value: Any) -> Feature:
         return Feature(name, value)
     kinds = set(value) - {"capability"}
     replaced = value.get("replaced") or {}
-    unknown = kinds - {"replaced", "harness", "open"} | set(replaced) - {"reason", "tests"}
-    if unknown or not value.get("capability") or {"replaced", "open"} <= kinds:
+    unknown = kinds - FIELDS | set(replaced) - {"reason", "tests"}
+    if unknown or not value.get("capability") or len(kinds & {"replaced", "open", "not_built"}) > 1:
         raise ValueError(
-            f"docs/features.yaml: {name} needs a capability, and may have replaced or open, and harness"
+            f"docs/features.yaml: {name} needs a capability, and may have one of replaced, open and not_built, and "
+            "harness and rules_only"
         )
+    empty = [k for k in sorted(kinds - {"replaced"}) if not value[k]]
+    if empty:
+        raise ValueError(f"docs/features.yaml: {name}: `{empty[0]}` needs a reason")
     if "replaced" in kinds and not (replaced.get("reason") and replaced.get("tests")):
         raise ValueError(f"docs/features.yaml: {name}: `replaced` needs a reason and tests")
     return Feature(
@@ -109,7 +126,24 @@ def _feature(prefix: str, name: str, value: Any) -> Feature:
         tuple(replaced.get("tests", ())),
         value.get("harness", ""),
         value.get("open", ""),
+        value.get("not_built", ""),
+        value.get("rules_only", ""),
     )
+
+
+def load_untried(root: Path = ROOT) -> list[str]:
+    """The ids in `UNTRIED`; none if there is no such file."""
+    path = root / UNTRIED
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def prune_untried(gone: Sequence[str], root: Path = ROOT) -> None:
+    """Take lines out of `UNTRIED`."""
+    path = root / UNTRIED
+    if gone:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        path.write_text("".join(f"{n}\n" for n in lines if n not in gone), encoding="utf-8")
 
 
 # --- marks ----------------------------------------------------------------------------------------
@@ -280,7 +314,13 @@ def _marks_of_transcript(path: Path, name: str, marks: Marks) -> None:
 # --- what must hold -------------------------------------------------------------------------------
 
 
-def problems(specs: Specs, marks: Marks, reach: Reach, run: Mapping[str, str]) -> list[str]:
+def problems(
+    specs: Specs,
+    marks: Marks,
+    reach: Reach,
+    run: Mapping[str, str],
+    untried: Sequence[str] = (),
+) -> list[str]:
     """Claims that cannot be true, each as a sentence."""
     features = {f.id: f for _, listed in specs.values() for f in listed}
     unknown = [
@@ -290,7 +330,38 @@ def problems(specs: Specs, marks: Marks, reach: Reach, run: Mapping[str, str]) -
         for test in tests
     ]
     judge = _Judge(marks, reach, run)
-    return unknown + [p for f in features.values() for p in judge.problems(f)]
+    wrong = unknown + [p for f in features.values() for p in judge.problems(f)]
+    return wrong + list(_problems_of_rules(features.values(), marks, untried))
+
+
+def only_rules(feature: Feature, marks: Marks) -> bool:
+    """Whether all that shows a feature of the product lies in `RULES`."""
+    tests = marks.proofs.get(feature.id) or feature.tests
+    return bool(tests) and not feature.harness and all(t.startswith(RULES) for t in tests)
+
+
+def stale_untried(specs: Specs, marks: Marks, untried: Sequence[str]) -> list[str]:
+    """The ids in `UNTRIED` that have a test elsewhere by now, a reason, or no feature."""
+    features = {f.id: f for _, listed in specs.values() for f in listed}
+    return [
+        name
+        for name in untried
+        if (f := features.get(name)) is None or f.rules_only or not only_rules(f, marks)
+    ]
+
+
+def _problems_of_rules(
+    features: Iterable[Feature], marks: Marks, untried: Sequence[str]
+) -> Iterator[str]:
+    for f in features:
+        alone = only_rules(f, marks)
+        if alone and not f.rules_only and f.id not in untried:
+            yield (
+                f"{f.id}: its tests are all in {RULES}, where nothing runs the rule through an operator; mark a test "
+                "elsewhere that does, or say in docs/features.yaml why none can: rules_only"
+            )
+        if f.rules_only and not alone:
+            yield f"docs/features.yaml: {f.id} has rules_only, but a test elsewhere, or none at all; take it out"
 
 
 @dataclass
@@ -298,15 +369,15 @@ class _Judge:
     marks: Marks
     reach: Reach
     run: Mapping[str, str]
-    """What became of each marked test in the last run that had it: `RAN`, or why it was skipped."""
+    """What became of each marked test in the last run that had it: `RAN`, `FAILED`, or why it was skipped."""
 
     def __post_init__(self) -> None:
         self.runners = [r for r in self.marks.runners if self.reach.of(r)]
 
     def problems(self, feature: Feature) -> Iterator[str]:
         proofs = self.marks.proofs.get(feature.id, [])
-        if feature.reason or feature.lacks:
-            word = "replaced" if feature.reason else "open"
+        word = _said(feature)
+        if word:
             for test in proofs:
                 yield f"docs/features.yaml: {feature.id} is said to be {word}, but {test} claims to prove it"
         if feature.harness and not proofs and not feature.reason:
@@ -315,6 +386,9 @@ class _Judge:
         for test in missing:
             yield f"docs/features.yaml: {feature.id} is said to be replaced, but there is no test {test}"
         tests = proofs or [t for t in feature.tests if t not in missing]
+        for test in tests:
+            if self.failed(test):
+                yield f"{feature.id}: its proof failed when it last ran: {test}"
         if not tests:
             return
         if not feature.harness and not any(self.on_product(t) for t in tests):
@@ -336,12 +410,19 @@ class _Judge:
 
     def skipped(self, test: str) -> str:
         """Why all runs of a test were skipped; empty if one was not, or if nobody knows of any."""
+        fates = self._all_fates(test)
+        return "" if {RAN, FAILED} & set(fates) else next(iter(fates), "")
+
+    def failed(self, test: str) -> bool:
+        """Whether a test, with one parameter or another, failed when it last ran."""
+        return FAILED in self._all_fates(test)
+
+    def _all_fates(self, test: str) -> list[str]:
+        """What became of a test's runs, or of those of a transcript."""
         if test.startswith(TRANSCRIPTS + "/"):
             stem = Path(test.partition("::")[0]).stem
-            fates = [f for r in self.runners for f in self._fates(f"{r}[{stem}]")]
-        else:
-            fates = self._fates(test)
-        return "" if RAN in fates else next(iter(fates), "")
+            return [f for r in self.runners for f in self._fates(f"{r}[{stem}]")]
+        return self._fates(test)
 
     def _fates(self, test: str) -> list[str]:
         """What became of a test's runs: with ``[x]`` of those with that parameter, otherwise of all."""
@@ -383,28 +464,43 @@ def render(specs: Specs, marks: Marks) -> str:
         "Written by `make conformance` from the marks in the tests; do not edit.\n\n",
         "*Proven*: a test fails if the feature breaks. *Harness*: a baseline, a generator or a measurement, which a test ",
         "proves; it is no part of what users run. *Replaced*: the design meets the need in ",
-        "another way, which a test shows. *Open*: not there yet, or not in what users run.\n\n",
+        "another way, which a test shows. *Open*: not there yet, or not in what users run. *Not built*: nor is it to be, for ",
+        "the reason given.\n\n",
         "A parameter in brackets: the test proves the feature with that parameter.\n\n",
-        "| specification | features | proven | harness | replaced | open |\n",
-        "| --- | ---: | ---: | ---: | ---: | ---: |\n",
+        f"| specification | features | {' | '.join(STATES)} |\n",
+        f"| --- | ---: |{' ---: |' * len(STATES)}\n",
         *(f"| {name} | " + " | ".join(map(str, n)) + " |\n" for name, n in totals),
         "| **all** | " + " | ".join(f"**{n}**" for n in sums) + " |\n",
     ]
     return "".join(lines + tables)
 
 
-STATES = ("proven", "harness", "replaced", "open")
+STATES = ("proven", "harness", "replaced", "open", "not built")
+
+
+def _said(feature: Feature) -> str:
+    """The state that docs/features.yaml gives to a feature that no test may claim to prove; empty if it gives none."""
+    if feature.declined:
+        return "not built"
+    return "replaced" if feature.reason else "open" if feature.lacks else ""
 
 
 def _state(feature: Feature, marks: Marks) -> tuple[str, str]:
     proofs = marks.proofs.get(feature.id, [])
     if proofs:
-        text = "<br>".join(f"`{_short(test)}`" for test in proofs)
+        text = "<br>".join(f"`{_short(test)}`" for test in proofs) + _why(feature)
         return ("harness", f"{feature.harness}: {text}") if feature.harness else ("proven", text)
     if feature.reason:
         tests = ", ".join(f"`{_short(test)}`" for test in feature.tests)
-        return "replaced", f"replaced by design: {feature.reason} ({tests})"
+        return "replaced", f"replaced by design: {feature.reason} ({tests}){_why(feature)}"
+    if feature.declined:
+        return "not built", f"not built: {feature.declined}"
     return "open", f"open: {feature.lacks}" if feature.lacks else "open"
+
+
+def _why(feature: Feature) -> str:
+    """Why tests of the rule are all there is."""
+    return f"<br>No operator shows it: {feature.rules_only}" if feature.rules_only else ""
 
 
 def _short(test: str) -> str:
@@ -421,7 +517,13 @@ def main(arguments: list[str] | None = None, root: Path = ROOT, package: str = "
     parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
     options = parser.parse_args(arguments)
     specs, marks = load_features(root), collect_marks(root)
-    wrong = problems(specs, marks, Reach(root, package), load_run(root))
+    untried = load_untried(root)
+    stale = stale_untried(specs, marks, untried)
+    wrong = problems(specs, marks, Reach(root, package), load_run(root), untried)
+    if options.check:
+        wrong += [
+            f"{UNTRIED}: {name} is not untried any more; run: make conformance" for name in stale
+        ]
     if wrong:
         print("\n".join(wrong), file=sys.stderr)
         return 1
@@ -432,6 +534,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT, package: str = "
             return 1
         return 0
     report.write_text(text, encoding="utf-8")
+    prune_untried(stale, root)
     proven = sum(1 for _, features in specs.values() for f in features if f.id in marks.proofs)
     print(f"{REPORT}: {proven} of {sum(len(f) for _, f in specs.values())} features proven")
     return 0

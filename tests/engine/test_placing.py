@@ -31,6 +31,7 @@ from slackwater.model.schema import Expr
 from slackwater.model.time import TimeColumn
 from slackwater.semantics.slack.placement import optimal, unshared
 from slackwater.semantics.slack.routes import ROOT, Decision, place, routes_of
+from slackwater.semantics.slack.trigger import Penalty
 from slackwater.semantics.slack.waiting import Waiting
 from slackwater.surface.explain import explain_plan
 from slackwater.testing.local.host import LocalHost
@@ -182,7 +183,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.spec("QD-F3")
+@pytest.mark.spec("QD-F1", "QD-F3", "QD-F4", "QD-F7", "QD-F9")
 def test_rows_wait_where_the_measured_filters_say(run: Any) -> None:
     """One chain while nothing is known; then slack moves behind the filters that let through little."""
     data, shared = stream(1, 14), run()
@@ -466,3 +467,26 @@ def test_explain_shows_filters_and_where_rows_wait(run: Any) -> None:
     plan = found.restart({n: q for n, q in QUERIES.items() if n != "low"})
     text = explain_plan(passed(plan, Shown(IN)), IN, statistics=last.statistics)
     assert ids["even"] in text and ids["low"] not in text
+
+
+@pytest.mark.spec("QD-F16")
+@pytest.mark.parametrize(
+    ("names", "cost", "moved"),
+    [(("third",), 0.0, False), (("third", "even"), 0.0, True), (("third", "even"), 1e9, False)],
+    ids=["one of four", "half", "at a price"],
+)
+def test_rows_are_sent_elsewhere_once_half_of_the_slacks_have_changed_and_it_pays(
+    run: Any, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], cost: float, moved: bool
+) -> None:
+    """No newer time comes, so that bounds move, and sorts report, by another slack alone."""
+    monkeypatch.setattr(Penalty, "of", lambda self, rows: cost)
+    found = run()
+    found.restart(QUERIES)
+    for rows in stream(1, 8):
+        found.batch(rows)
+    before = found.known.routes
+    found.restart({n: replace(q, slack=4) if n in names else q for n, q in QUERIES.items()})
+    for i in range(3):
+        found.batch([(10_000 + 100 * i + j, found.newest - j % 3, j % 100) for j in range(20)])
+    assert (found.known.routes != before) == moved
+    assert sum(k == 4 for k in found.known.reports.current.values()) == len(names) * moved

@@ -191,7 +191,7 @@ def test_strict_results_do_not_depend_on_how_arrivals_were_cut(engine: Make) -> 
         )
 
 
-@pytest.mark.spec("QD-D1", "QD-D3", "QD-D10")
+@pytest.mark.spec("QD-A2", "QD-A3", "QD-C1", "QD-D1", "QD-D3", "QD-D10", "QD-D11")
 def test_strict_results_are_those_of_the_simulation(engine: Make) -> None:
     rows = stream(11, 1_500)
     window = TimeWindow(60, 20, 0, "ts")

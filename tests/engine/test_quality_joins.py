@@ -135,7 +135,7 @@ def wait(engine: Engine, true: dict[tuple[int, int], int]) -> float:
 TARGET = Quality(recall=0.95, over=PERIOD, granularity=2)
 
 
-@pytest.mark.spec("QD-B9", "QD-E4", "QD-E8")
+@pytest.mark.spec("QD-B9", "QD-E4", "QD-E8", "QD-E10")
 def test_recall_is_kept_with_less_waiting_than_for_the_largest_delay(engine: Make) -> None:
     data = batches(1, 32)
     true = true_pairs(data)
@@ -155,6 +155,11 @@ def test_recall_is_kept_with_less_waiting_than_for_the_largest_delay(engine: Mak
     known = [next(o["recall"] for o in r["operators"].values() if "recall" in o) for r in ours.records[5:]]  # fmt: skip
     assert known[-3]["estimated"] == pytest.approx(recall(ours, true)[-1], abs=0.03)
     assert all(k["needed"] is None or k["needed"] >= 0.95 for k in known)
+    # After stretches in which much was lost, more is needed for a while.
+    lacking, usual = (
+        [k["estimated"] for k in known if (k["needed"] > 0.95) == short] for short in (True, False)
+    )
+    assert 0 < len(lacking) < len(usual) and max(lacking) < np.mean(usual)
 
 
 @pytest.mark.spec("QD-E12")

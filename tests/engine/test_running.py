@@ -59,6 +59,30 @@ def test_while_input_waits_no_partition_is_idle(
         assert record["durationMs"]["total"] >= record["durationMs"]["job"] > 0
 
 
+def test_files_come_as_fast_as_batches_go_or_as_many_a_batch_as_one_says(
+    spark: SparkSession, tmp_path: Path
+):
+    """And a replay has the batches that were written down. The results are those of the rows."""
+    lines = [[1, 2], [11], [12, 21, 22]]
+    for i, batch in enumerate(lines):
+        write(tmp_path / "in", f"{i}.parquet", {"ts": times(*batch)})
+    read = sw.readStream(spark).schema("ts timestamp")
+    replayed = sw.replay(
+        spark, [[(at(t),) for t in b] for b in lines], "ts timestamp", directory=str(tmp_path / "b")
+    )
+    reads = {
+        "all": (read.parquet(str(tmp_path / "in")), [6]),
+        "two": (read.option("maxFilesPerTrigger", 2).parquet(str(tmp_path / "in")), [3, 3]),
+        "replay": (replayed, [2, 1, 3]),
+    }
+    for name, (frame, rows) in reads.items():
+        s = sw.stream(frame, time="ts", progress=sw.Ordered())
+        counts = s.groupBy(sw.window("10 seconds")).agg("count(*) AS n")
+        done = run(counts, tmp_path / name)
+        assert [r["numInputRows"] for r in done.records if r["numInputRows"]] == rows
+        assert [r["n"] for r in done.rows()] == [2, 2, 2]
+
+
 @pytest.mark.spec("WQ-F104", "OO-F35", "WQ-F98")
 def test_a_silent_input_delays_results_not_the_reduction_of_the_others(
     spark: SparkSession, tmp_path: Path

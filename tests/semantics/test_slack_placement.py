@@ -235,7 +235,6 @@ def test_a_global_plan_tests_each_query_s_conditions_once(
         assert len(tree.children) == 1
 
 
-@pytest.mark.spec("QD-F17")
 def test_a_join_has_slack_on_each_of_its_streams() -> None:
     join, total = Query("join", 5, frozenset({"v > 3"})), Query("sum", 2, frozenset({"v > 3"}))
     plans = {"a": global_plan("a", [join, total], {"v > 3": 0.5}), "b": global_plan("b", [join])}

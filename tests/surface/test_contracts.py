@@ -53,7 +53,7 @@ def test_a_scheme_is_checked_where_the_stream_is_made(df: Any) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.spec("FC-F66")
+@pytest.mark.spec("FC-F66", "FC-F79")
 def test_an_unsafe_query_is_refused_and_leaves_nothing_behind(df: Any, tmp_path: Path) -> None:
     s = declared(df, "[[k:#]]", "[[n:#, ts:+]]")
     safe = s.groupBy("k").count()
@@ -110,6 +110,7 @@ def test_an_output_that_is_added_is_checked(df: Any, tmp_path: Path) -> None:
         q.stop()
 
 
+@pytest.mark.spec("FC-F63")
 def test_explain_shows_the_scheme_on_every_edge(
     df: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,7 +204,7 @@ def test_a_join_at_any_distance_and_what_it_cannot_do(df: Any) -> None:
     refused(lambda: sw.start([quiet(a.join(target, on="k", within=None))], options={"contracts": "warn"}), "BAD_QUALITY", "any distance")  # fmt: skip
 
 
-@pytest.mark.spec("FC-F25")
+@pytest.mark.spec("FC-F25", "FC-F58")
 def test_what_a_running_join_says_of_punctuation(spark: SparkSession, tmp_path: Path) -> None:
     """Values kept one by one, forms that are not declared, what grows; and state that goes when all of it is closed."""
     schema = f"k int, ts timestamp, done {MAP}"
@@ -236,3 +237,22 @@ def test_what_a_running_join_says_of_punctuation(spark: SparkSession, tmp_path: 
         strictly.awaitTermination()
     assert error.value.condition == "SCHEME_BROKEN" and "{k: < 3}" in str(error.value)
     refused(lambda: sw.Punctuated("done", onViolation="raise"), "BAD_SCHEME", "scheme=")
+
+
+def test_of_two_orders_of_joins_the_check_says_which_one_is_freed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The order in which a query is written is the one that runs, and nothing has to be started to compare two."""
+
+    def stream(name: str, columns: str, scheme: str) -> Any:
+        schema = "".join(f"{c} int, " for c in columns) + f"ts timestamp, done {MAP}"
+        rows = spark.readStream.schema(schema).parquet(str(tmp_path))
+        return declared(rows, scheme, name=name)
+
+    r, s = stream("r", "ab", "[[b:+]]"), stream("s", "bc", "[[b:+]]")
+    t = stream("t", "bcd", "[[c:+]]")
+    one = r.join(s, on="b", within=None).join(t, on=["b", "c"], within=None)
+    assert sw.check([quiet(one)]).ok
+    other = sw.check([quiet(r.join(s.join(t, on=["b", "c"], within=None), on="b", within=None))])
+    (problem,) = other.problems
+    assert (problem.input, problem.columns) == (1, ("b",))

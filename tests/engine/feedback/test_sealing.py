@@ -94,7 +94,7 @@ def bag(found: Sequence[Any]) -> Counter[Any]:
         ({"m": "max(v)"}, "n < 8 OR segment > 1"),
     ],
 )
-@pytest.mark.spec("FC-F34", "FC-F35")
+@pytest.mark.spec("FC-F35")
 def test_later_rows_of_sealed_panes_are_dropped(
     agg: dict[str, str], text: str, splits: bool
 ) -> None:
@@ -166,7 +166,6 @@ def asks(number: int, text: str | None) -> Any:
 
 
 @pytest.mark.parametrize("splits", [True, False])
-@pytest.mark.spec("FC-F34")
 def test_after_a_retraction_a_window_that_appears_is_whole(splits: bool) -> None:
     reference = run_of(counted(), splits=splits)
     run = run_of(counted(), splits=splits, asked={1: asks(0, "~{n >= 8}"), 4: asks(1, None)})

@@ -450,7 +450,6 @@ def ours(c: Contract) -> tuple[set[str], bool]:
     return wanted - offered, not problems(node)
 
 
-@pytest.mark.spec("FC-F62")
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda e: e.name)
 def test_the_catalogue_says_of_each_contract_whether_it_can_be_kept(entry: Entry) -> None:
     assert (flaw(entry.contract) == "") == entry.realizable and entry.reason

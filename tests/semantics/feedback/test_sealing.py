@@ -126,7 +126,6 @@ def proofs_of(
 
 @given(SEEDS)
 @examples(150)
-@pytest.mark.spec("FC-F34")
 def test_whatever_comes_later_no_window_that_is_sealed_comes_out(seed: int) -> None:
     rng = random.Random(seed)
     node, aggs = made(rng)
@@ -178,7 +177,6 @@ def test_whatever_comes_later_no_window_that_is_sealed_comes_out(seed: int) -> N
         ("max(v)", Test(((None, None),)), [{"v": 7}]),
     ],
 )
-@pytest.mark.spec("FC-F34")
 def test_the_least_partial_that_proves(agg: str, test: Test, least: list[dict[str, Any]]) -> None:
     step = {"window": {"range": 10, "slide": 4}, "by": ["k"], "agg": {"n": agg, "s": "sum(v)"}}
     node = aggregate(source("a", random.Random(1)), step)
