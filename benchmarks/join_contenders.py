@@ -19,8 +19,9 @@ from benchmarks.join_cases import (
     DELAY_SECONDS,
     DONE,
     NATIVES,
-    ROCKSDB,
+    ROCKSDB_4,
     SIDES,
+    SLOW,
     schema_ddl,
 )
 
@@ -31,6 +32,8 @@ DELAY_TEXT = f"{DELAY_SECONDS} seconds"
 STATE = "org.apache.spark.sql.execution.streaming.state."
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+JOIN_STATE = "spark.sql.streaming.join.stateFormatVersion"
+"""2 is Spark's default; 4 is for RocksDB alone."""
 
 
 def run(
@@ -47,11 +50,10 @@ def run(
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     if contender in NATIVES:
-        name = (
-            "RocksDBStateStoreProvider" if contender == ROCKSDB else "HDFSBackedStateStoreProvider"
-        )
+        name = "RocksDBStateStoreProvider" if contender in SLOW else "HDFSBackedStateStoreProvider"
         spark.conf.set(PROVIDER, STATE + name)
         spark.conf.set(CHANGELOG, "true")
+        spark.conf.set(JOIN_STATE, "4" if contender == ROCKSDB_4 else "2")
     query = _start(spark, contender, band, source, work, memory)
     found = finished(spark, query, work, limit)
     if contender == BOUNDED and found.finished:

@@ -18,7 +18,7 @@ from benchmarks.join_cases import (
     CLOSED,
     HEAP,
     NATIVES,
-    ROCKSDB,
+    SLOW,
     JoinCase,
     cases,
     folders,
@@ -94,7 +94,7 @@ def one_case(spark: SparkSession, case: JoinCase, source: Path, scratch: Path) -
         warm_up(spark, contender, case, source, scratch)
     for number in range(case.rounds):
         for contender in case.contenders:
-            if contender == ROCKSDB and number:
+            if contender in SLOW and number:
                 continue  # once takes minutes
             work = scratch / "out" / contender
             run = join_contenders.run(spark, contender, case.band, source, work, memory=case.memory)

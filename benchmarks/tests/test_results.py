@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,17 @@ def test_every_results_file_names_its_commit(path: Path) -> None:
 
 
 def test_a_tree_that_was_changed_says_so(tmp_path: Path) -> None:
-    def git(*words: str) -> None:
+    def run(*words: str) -> None:
         names = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
         subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
 
     assert record.commit(tmp_path).startswith(record.UNKNOWN)
-    git("init", "-q")
+    run("init", "-q")
     for name in ("src/a.py", "benchmarks/b.py", "benchmarks/results/c.json", "docs/d.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
-    git("add", "-A")
-    git("commit", "-qm", "one")
+    run("add", "-A")
+    run("commit", "-qm", "one")
     clean = record.commit(tmp_path)
     assert re.fullmatch("[0-9a-f]{12}", clean) and COMMIT.fullmatch(clean)
     # Results and pages are what a run writes: what it measured is the code.
@@ -124,11 +125,7 @@ def test_a_commit_that_is_not_in_the_history_is_looked_up_in_a_page() -> None:
     ]
     texts = [p.read_text(encoding="utf-8") for p in (*pages, *record.RESULTS.glob("*.json"))]
     listed = (DOCS / "commits.md").read_text(encoding="utf-8")
-    named = {
-        n
-        for t in texts
-        for n in re.findall(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7,12}\b", t)
-    }
+    named = {n for t in texts for n in NAME.findall(t)}
     asked = "\n".join(sorted(named))
     done = subprocess.run(
         ["git", "cat-file", "--batch-check=%(objectname)"], input=asked, cwd=record.ROOT, capture_output=True, text=True
@@ -139,6 +136,75 @@ def test_a_commit_that_is_not_in_the_history_is_looked_up_in_a_page() -> None:
     assert {n for n in unknown if n not in listed} == set()
 
 
+# --- figures that are too old ---------------------------------------------------------------------
+
+MEASURED = ("src/slackwater/engine", "src/slackwater/kernels")
+MOST_BEHIND = 200
+"""So many commits may have changed what is measured, until it is measured again."""
+NAME = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7,12}\b")
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.suffix == ".json"], ids=lambda p: p.name)
+def test_figures_are_measured_again_before_they_are_old(path: Path) -> None:
+    if is_shallow():
+        pytest.skip("no git with the whole history")
+    old = {c: n for c in commits_of(json.loads(path.read_text())) if (n := behind(c)) > MOST_BEHIND}
+    assert not old, (
+        f"{path.name}: the engine or the kernels have changed in more than {MOST_BEHIND} commits since {old}; "
+        f"measure again on a quiet machine"
+    )
+
+
+def test_the_commits_since_a_measurement_are_counted() -> None:
+    if is_shallow():
+        pytest.skip("no git with the whole history")
+    first = git("rev-list", "--max-parents=0", "HEAD").split()[-1][:12]
+    changes = git("rev-list", "--count", f"{first}..HEAD", "--", *MEASURED)
+    assert behind(first) == int(changes) > MOST_BEHIND
+    assert behind(git("rev-parse", "--short=12", "HEAD").strip()) == 0
+    # A tree that did not land under its name is as old as the one that did.
+    assert behind("9d0dff8c436e") == behind("036cfa6")
+    assert commits_of(
+        {"commit": f"{first} {record.CHANGED}", "cases": [{"commit": "97f1397"}]}
+    ) == {first, "97f1397"}
+    assert commits_of(
+        {"commit": "not recorded; the file landed in b7e1e03", "parts": {"commit": 0.007}}
+    ) == {"b7e1e03"}
+
+
+def commits_of(found: Any) -> set[str]:
+    """The commits that a document of results names, of all its parts."""
+    if isinstance(found, list):
+        return set().union(*map(commits_of, found))
+    if not isinstance(found, dict):
+        return set()
+    texts = [t for k in ("commit", "commits") for t in _texts(found.get(k))]
+    return {n for t in texts for n in NAME.findall(t)}.union(*map(commits_of, found.values()))
+
+
+def _texts(said: Any) -> list[str]:
+    return (
+        [said] if isinstance(said, str) else list(said.values()) if isinstance(said, dict) else []
+    )
+
+
+@cache
+def behind(name: str) -> int:
+    """How many commits have changed what is measured since the one of a name."""
+    if git("cat-file", "-t", name, check=False).strip() != "commit":
+        (name,) = re.findall(
+            rf"^\|[^|]*\b{name[:7]}[0-9a-f]*\b[^|]*\|[^|]*\| ([0-9a-f]+)", COMMITS, re.MULTILINE
+        )
+    return int(git("rev-list", "--count", f"{name}..HEAD", "--", *MEASURED))
+
+
+COMMITS = (DOCS / "commits.md").read_text(encoding="utf-8")
+
+
+def git(*words: str, check: bool = True) -> str:
+    return subprocess.run(["git", *words], cwd=record.ROOT, check=check, capture_output=True, text=True).stdout  # fmt: skip
+
+
 def is_shallow() -> bool:
-    asked = ["git", "rev-parse", "--is-shallow-repository"]
-    return subprocess.run(asked, cwd=record.ROOT, capture_output=True, text=True).stdout.strip() != "false"  # fmt: skip
+    """Also where there is no git."""
+    return git("rev-parse", "--is-shallow-repository", check=False).strip() != "false"
