@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slackwater.kernels.joins.bounded.ledger import Ledger
-from slackwater.semantics.join_memory import INDEX_BYTES, Block, areas
+from slackwater.semantics.join_memory import INDEX_BYTES, Block, JoinPolicy, areas
 from slackwater.testing.clock import ManualClock
 from tests.engine.in_process import Engine
 from tests.engine.test_join_engine import Rows, plan_of, table, transcript
@@ -52,8 +53,14 @@ class After:
         return [b.number for b in self.ledger.blocks[side] if b.place == place]
 
 
-def played(engine: Engine, data: Sequence[Rows], memory: dict[int, int], deadline: str) -> Iterator[After]:  # fmt: skip
-    """Batch by batch, a second apart. Before those in ``memory`` the query is started with so many bytes."""
+def played(
+    engine: Engine,
+    data: Sequence[Rows],
+    memory: dict[int, int],
+    deadline: str,
+    apart: int = SECOND,
+) -> Iterator[After]:
+    """Batch by batch, so far apart. Before those in ``memory`` the query is started with so many bytes."""
     clock = ManualClock(0)
     for number, rows in enumerate(data):
         if number in memory:
@@ -62,12 +69,13 @@ def played(engine: Engine, data: Sequence[Rows], memory: dict[int, int], deadlin
             if number:
                 engine.stop()
             engine.start(plan_of(script), groups=1, clock=clock)
-        clock.advance(SECOND)
+        clock.advance(apart)
         engine.batch(*([table(rows)] if rows else []))
         assert engine.loop.last is not None
         ((document,),) = engine.loop.last.ledgers.values()
         (figures,) = [o["join"] for o in engine.records[-1]["operators"].values()]
         yield After(Ledger.from_json(document), figures)
+    engine.batch(final=True)
     engine.stop()
     assert Counter(tuple(r.values()) for r in engine.rows("pairs")) == pairs_of(data)
 
@@ -113,8 +121,13 @@ def test_blocks_are_chosen_anew_whenever_passes_have_paid_for_a_memory_full(engi
 
 
 @pytest.mark.spec("XJ-F13", "XJ-F14")
-def test_the_blocks_that_give_most_stay_and_the_least_productive_one_makes_way(engine: Engine) -> None:  # fmt: skip
-    """There is room for two. A block must give four tenths more than the one that it is to replace."""
+@pytest.mark.parametrize(("margin_rows", "kept"), [(0.0, [2, 3]), (20.0, [1, 2])])
+def test_the_blocks_that_give_most_stay_and_the_least_productive_one_makes_way(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, margin_rows: float, kept: list[int]
+) -> None:
+    """There is room for two. A block must give four tenths more than the one that it is to replace, and so many pairs more."""
+    policy = partial(JoinPolicy, margin_rows=margin_rows)
+    monkeypatch.setattr("slackwater.engine.operators.bounded_join.JoinPolicy", policy)
     given = {1: 3, 2: 9, 3: 6, 4: 5, 5: 8}
     first = [lefts(key, 5) for key in given]
     asking = [row for key, count in given.items() for row in rights(key, count)]
@@ -123,15 +136,16 @@ def test_the_blocks_that_give_most_stay_and_the_least_productive_one_makes_way(e
     *rest, last = played(engine, data, {0: MEMORY, len(data) - 1: MEMORY // 2}, "0 seconds")
     places = [after.blocks(0, "productive") for after in rest]
     by_key = {key: number for number, key in enumerate(given)}
-    assert [by_key[2], by_key[3]] in places and places[0] == []
-    assert all(p in ([], [by_key[2], by_key[3]]) for p in places)
+    wanted = [by_key[key] for key in kept]
+    assert wanted in places and places[0] == []
+    assert all(p in ([], wanted) for p in places)
     block = last.ledger.blocks[0][0]
     assert 2 * block.bytes <= small < 3 * block.bytes and block.bytes <= small // 2 < 2 * block.bytes  # fmt: skip
     # With half the memory there is room for one.
     assert last.blocks(0, "productive") == [by_key[2]]
 
 
-@pytest.mark.spec("XJ-F31", "XJ-F86")
+@pytest.mark.spec("XJ-F31", "XJ-F35", "XJ-F86")
 def test_how_fast_the_sides_are_is_counted_fades_and_moves_memory(engine: Engine) -> None:
     """The left side is the fast one for six batches, then the right one: the slower one has more memory soon after."""
     fast, slow, turn = 60, 20, 6
@@ -160,3 +174,16 @@ def test_pairs_of_several_batches_that_one_pass_makes_have_each_waited_since_the
     assert [a.figures["owedAgeMs"] for a in (first, second, third, fourth)] == [0, 1000, 2000, 3000]
     assert last.figures["passes"] == {"deadline": 1} and last.figures["owedRows"] == 0
     assert last.figures["delayMs"]["mean"] == pytest.approx((2 * 4000 + 3 * 3000) / 5, abs=0.001)
+
+
+@pytest.mark.spec("XJ-F36")
+def test_a_batch_that_brings_little_is_used_for_a_pass_but_not_too_often(engine: Engine) -> None:
+    """At most every 15 seconds, and in no batch that brings a tenth of what a pass has room for."""
+    little, much = rights(1, 2), rights(2, 40)
+    data = [lefts(1, 6), lefts(99, 160), little, little, little, much, little, little]
+    seen = list(played(engine, data, {0: MEMORY}, "1 hour", apart=5 * SECOND))
+    passes = {5 * number: a.figures["passes"] for number, a in enumerate(seen, start=1)}
+    brought = sum(b.bytes for b in seen[5].ledger.blocks[1]) - sum(b.bytes for b in seen[4].ledger.blocks[1])  # fmt: skip
+    assert brought > areas(MEMORY).debts / 10
+    assert passes == {s: {"idle": 1} if s in (15, 35) else {} for s in range(5, 45, 5)}
+    assert [a.figures["owedRows"] for a in seen] == [0, 0, 0, 2, 4, 44, 0, 2]
