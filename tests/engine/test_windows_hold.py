@@ -28,14 +28,14 @@ TIMES = [3, 3, 5, 4, 9, 10, 17, 13, 18, 31, 30, 42]
 Spans = list[tuple[int, int]]
 
 
-def ran(make: Make, window: Mapping[str, Any]) -> Engine:
+def ran(make: Make, window: Mapping[str, Any], plan: str = "auto") -> Engine:
     columns = {"ts": "bigint", "v": "bigint", "g": "bigint"}
     stream = {"columns": columns, "time": "ts", "progress": {"bounded_delay": 5}, "order": "v"}
     query = [{"from": "s"}, {"window": window, "by": ["g"], "agg": {"total": "sum(v)"}}]
     script = parse({"name": "w", "streams": {"s": stream}, "query": query, "script": []})
     engine = make()
     outputs = [Output("out", o.node) for o in script.outputs.values()]
-    engine.start(build(outputs, ansi=True, zone="UTC"), groups=1)
+    engine.start(build(outputs, ansi=True, zone="UTC", window_plan=plan), groups=1)
     bits = [1 << i for i in range(len(TIMES))]
     for part in (slice(0, 6), slice(6, None)):
         engine.batch(pa.table({"ts": TIMES[part], "v": bits[part], "g": [1] * len(bits[part])}))
@@ -78,11 +78,6 @@ CASES: dict[str, tuple[dict[str, Any], Spans, Callable[[int, int, int], bool]]] 
 }  # fmt: skip
 
 
-def _param(name: str) -> object:
-    marks = [pytest.mark.spec("WQ-F27")] if name == "linear" else []
-    return pytest.param(name, marks=marks)
-
-
 @pytest.fixture(autouse=True)
 def linear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows that grow: from ``2 w + 1`` to ``3 w + 4``."""
@@ -92,12 +87,22 @@ def linear(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("WQ-F12")
-@pytest.mark.parametrize("name", [_param(name) for name in CASES])
+@pytest.mark.parametrize(
+    ("name", "plan"),
+    [
+        *((n, "auto") for n in CASES if n != "linear"),
+        pytest.param("linear", "auto", marks=pytest.mark.spec("WQ-F27")),
+        ("time", "wids"),
+        ("time", "buffered"),
+        ("time", "adaptive"),
+        ("gaps", "adaptive"),
+    ],
+)
 def test_a_row_is_counted_just_where_it_lies_in_the_window_that_is_shown(
-    engine: Make, name: str
+    engine: Make, name: str, plan: str
 ) -> None:
     window, spans, holds = CASES[name]
-    results = ran(engine, window).rows("out")
+    results = ran(engine, window, plan).rows("out")
     shown = {(r["window"]["start"], r["window"]["end"]): rows_of(r["total"]) for r in results}
     assert len(shown) == len(results)
     assert shown == inside(spans, holds)
