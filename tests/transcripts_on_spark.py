@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.yaml"))
 
 ROWS = (
-    "aggregates", "arrival_time", "before_the_epoch", "bounded_rows", "closed_orders", "custom_shifts",
+    "aggregates", "arrival_time", "before_the_epoch", "bounded_rows", "clock_in_steps", "closed_orders", "custom_shifts",
     "groupwise_window_types", "holistic_sliding", "join_delayed", "join_outer_disorder", "join_pair_windows",
     "join_semi_anti", "join_tumbling", "lag_limit", "late_drop", "late_raise", "local_times", "lookup_deadline", "lookup_hold",
     "max_delay", "mini_by_tuple", "mini_closed_session", "mini_rows", "negative_times", "pace_clock", "partitions_idle",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from slackwater.kernels.joins.bounded.ledger import Ledger
 from slackwater.model.join import How, is_existence
 from slackwater.model.node import Join
 from slackwater.model.schema import Expr, Named
+from slackwater.semantics.limits import END, START
 from slackwater.testing.clock import ManualClock
 from slackwater.testing.transcripts.script import Transcript, oracle, parse
 from tests.engine.in_process import Engine
@@ -251,3 +253,45 @@ def test_marked_pairs_are_those_that_passes_made(engine: Engine, how: How) -> No
     told = [o["join"] for r in engine.records for o in r["operators"].values() if "join" in o]
     assert 0 < sum(marks) == sum(f["delayedResults"] for f in told) < len(rows)
     assert any("delayMs" in f for f in told)
+
+
+@pytest.mark.spec("OO-F21")
+@pytest.mark.parametrize(
+    ("how", "memory"), [("inner", None), ("inner", 900), ("left", None), ("full", 900)]
+)
+def test_no_result_is_older_than_promised_and_promises_are_as_high_as_can_be(
+    engine: Engine, how: str, memory: int | None
+) -> None:
+    """A promise is as high as can be if some pair could still come just there; rows in debt may hold one back further."""
+    data = batches(7, 10, 10)
+    script = transcript(data, how=how, **({} if memory is None else {"memory": memory}))
+    plan = plan_of(replace(script, outputs={"pairs": script.outputs["pairs"]}))
+    (operator,) = plan.operators
+    names = ("a_ta", "b_tb", "greatest(a_ta, b_tb)", "least(a_ta, b_tb)")
+    assert {t.name for t in operator.node.times} <= {*names}
+    engine.start(plan, groups=2)
+    promised, told = [START] * 4, 0
+    for number, rows in enumerate([*data, []]):
+        engine.batch(*([table(rows)] if rows else []), final=number == len(data))
+        for r in engine.results["pairs"].get(number, []):
+            x, y = r["x"], r["y"]
+            there = [t for t in (x, y) if t is not None]
+            times = [x, y, max(there), min(there)]
+            assert all(t is None or t >= p for t, p in zip(times, promised, strict=True))
+        assert engine.loop.last is not None
+        known = engine.loop.last.bounds[operator.id]
+        before, promised = promised, [known.get(t, START) for t in names]
+        assert all(a <= b for a, b in zip(before, promised, strict=True))
+        columns = engine.loop.last.sources["s"].columns
+        a, b = columns["ta"].bound, columns["tb"].bound
+        if how == "inner" and min(a, b) > START and max(a, b) < END:
+            later = [
+                (x, y) for x in range(min(a, b) - 30, max(a, b) + 30) for y in range(x - 9, x + 8) if x >= a or y >= b
+            ]  # fmt: skip
+            best = [min(x for x, _ in later), min(y for _, y in later), min(map(max, later)), min(map(min, later))]  # fmt: skip
+            assert all(p <= q for p, q in zip(promised, best, strict=True))
+            if memory is None:
+                assert promised == best
+            told += 1
+    assert told > 5 or how != "inner"
+    engine.stop()

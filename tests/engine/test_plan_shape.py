@@ -118,6 +118,25 @@ def test_one_job_and_one_exchange_per_level_in_a_session_as_it_comes(
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
 
 
+@pytest.mark.parametrize("memory", [None, "1m"])
+def test_a_join_and_windows_over_it_take_an_exchange_each(
+    spark: SparkSession, tmp_path: Path, watch: Watch, memory: str | None
+):
+    """Both inputs of a join go through the one exchange of their level, and so does what stands beside it."""
+    df = sw.replay(spark, BATCHES, SCHEMA, splits=True)
+    s, t = (sw.stream(df, time="ts", name=n, progress=sw.Ordered()) for n in "st")
+    pairs = s.join(t, "k", sw.band(before="10 seconds", after="10 seconds"), memory=memory)
+    over = pairs.groupBy("k", sw.window("1 minute", on="s_ts")).count()
+    beside = t.groupBy("k", sw.window("1 minute")).count()
+    q = noop({"pairs": pairs, "over": over, "beside": beside}, tmp_path / "ck")
+    assert jobs(spark, q) == len(BATCHES)
+    assert [len(exchanges(p)) for p in watch.plans] == [2, 2], watch.plans
+    tracker = spark.sparkContext.statusTracker()
+    infos = [tracker.getJobInfo(j) for j in tracker.getJobIdsForGroup(q.runId)]
+    # The tasks that read, and those of the two levels.
+    assert [len(i.stageIds) for i in infos if i is not None] == [3, 3]
+
+
 def test_the_source_is_read_once_however_many_consumers_there_are(
     spark: SparkSession, tmp_path: Path, watch: Watch
 ):

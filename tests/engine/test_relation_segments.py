@@ -43,6 +43,7 @@ from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.semantics.segments import Epoch
 from slackwater.sources.tables import ParquetTable
+from slackwater.testing.clock import ManualClock
 from slackwater.testing.local.run import LocalInput, LocalRun, failing
 from slackwater.testing.transcripts.query import QueryBuilder
 from tests.engine.test_relations import FIELDS, HELD, LEFT, PAIRS, SOURCE, Query
@@ -130,6 +131,71 @@ def test_an_executor_never_keeps_more_than_it_may_and_the_hot_part_stays(
         assert hot // ROWS * ROWS in {int(n.rpartition("-")[2]) for n in files_kept(query)}, file
     assert most and max(most) <= 6_000
     assert all(r <= 2 for r in reads[3:8] + reads[11:])  # only the cold ones
+
+
+def big(query: Large, file: str, first: int, width: int = 80) -> None:
+    """A file of one segment that takes most of an executor's room."""
+    keys = list(range(first, first + ROWS))
+    names = [f"n{k}".ljust(width, "x") for k in keys]
+    pq.write_table(pa.table({"id": pa.array(keys, pa.int64()), "name": names}), query.table / file)
+
+
+def reads(query: Large, key: int, rows: int) -> int:
+    """How many segments a batch reads in which so many rows ask for a key."""
+    query.batch(*[key] * rows)
+    count: int = query.record["reads"]
+    return count
+
+
+@pytest.mark.spec("XJ-F50")
+def test_a_segment_must_be_asked_for_more_often_for_its_size_to_take_the_place_of_another(
+    query: Large,
+) -> None:
+    big(query, "b.parquet", 5_000)
+    query.start(epoch=Epoch(10_000))
+    assert reads(query, 5_000, 6) == 1
+    size = query.record["residentBytes"]
+    # The small one is asked for by fewer rows, but it is less than half of the size.
+    assert reads(query, 100, 4) == 1
+    small = query.record["residentBytes"]
+    assert small < size / 2 and size <= 6_000 < size + small
+    # Of equal size all, and asked for by as many rows: who is there stays, until another is asked for a quarter more.
+    count = 6_000 // small
+    reads(query, 100, 4)
+    for n in range(1, count):
+        assert reads(query, 100 + ROWS * n, 8) == 1
+    assert query.record["resident"] == count
+    newcomer = 100 + ROWS * count
+    assert [reads(query, newcomer, n) for n in (8, 1, 1, 1, 1)] == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.spec("XJ-F51")
+@pytest.mark.parametrize(
+    ("epoch", "seconds", "fades"),
+    [
+        (Epoch(10), 0, True),
+        (Epoch(11), 0, False),
+        (Epoch(10_000_000, by_time=True), 10, True),
+        (Epoch(10_000_000, by_time=True), 9, False),
+    ],
+)
+def test_what_was_asked_for_counts_less_after_so_many_rows_or_so_much_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: Epoch, seconds: int, fades: bool
+) -> None:
+    """Ten rows ask for one of two segments that do not both fit, then four for the other: three tenths of ten are less."""
+    monkeypatch.setenv(kept.LOCAL_DIRS, str(tmp_path / "executor"))
+    clock = ManualClock(1_000_000)
+    query = Large(tmp_path, memory=6_000, clock=clock)
+    for number, file in enumerate("ab"):
+        big(query, f"{file}.parquet", 1_000 * number, width=80 - number)
+    query.start(epoch=epoch)
+    query.batch(*[0] * 10)
+    first = query.record["residentBytes"]
+    clock.advance(seconds * 1_000_000)
+    query.batch(*[1_000] * 4)
+    assert (query.record["residentBytes"] < first) == fades
+    assert query.record["resident"] == 1
+    query.run.stop()
 
 
 def test_what_may_not_stay_goes_as_the_next_batch_begins(query: Large) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import slackwater as sw
 from tests.surface.helpers import at, refused
+from tests.surface.local import run_locally
 from tests.surface.test_cli import run
 from tests.surface.verb_documents import check_document
 
@@ -172,6 +175,71 @@ made(sw.session()).preview()
     assert run("check", written(tmp_path, "nothing", described)) == 2
     assert "COLUMN_NOT_FOUND" in capsys.readouterr().err
     assert not (tmp_path / "ck").exists()
+
+
+# ---- verdicts against what runs keep ----
+
+QUERIES: dict[str, Callable[[Any, Any], Any]] = {
+    "groups": lambda s, t: s.groupBy("k").count(),
+    "windows": lambda s, t: s.groupBy("k", sw.window("1 minute")).count(),
+    "join": lambda s, t: s.join(t, on="k", within=None),
+    "kept": lambda s, t: s.select("ts", "k").groupBy("k").count(),
+    "renamed": lambda s, t: s.select("ts", "n AS k").groupBy("k").count(),
+    "computed": lambda s, t: s.select("ts", "n - 9 AS k").groupBy("k").count(),
+}
+
+
+@pytest.fixture(scope="module")
+def punctuated(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Any, Any]]:
+    """Makes two equal streams that say of their rows, in the end, what a template has: of k, of n, or of both."""
+    schema = f"k int, n int, ts timestamp, done {MAP}"
+
+    def streams(columns: str) -> tuple[Any, Any]:
+        values = {"k": ("in", "[1, 2, 3, 4]"), "n": ("in", "[10, 11, 12, 13]")}
+        said = (None, None, None, {c: values[c] for c in columns})
+        rows = [(i, 9 + i, at(i), None) for i in (1, 2, 3, 4)]
+        df = sw.replay(spark, [rows[:3], [rows[3], said]], schema, directory=str(tmp_path_factory.mktemp("in")))  # fmt: skip
+        scheme = f"[[{', '.join(f'{c}:#' for c in columns)}]]"
+        return declared(df, scheme, name="s"), declared(df, scheme, name="t")
+
+    return cache(streams)
+
+
+@pytest.mark.spec("FC-F79")
+@pytest.mark.parametrize(
+    ("name", "columns", "safe"),
+    [
+        ("groups", "k", True),
+        ("groups", "kn", False),
+        ("windows", "k", True),
+        ("windows", "n", False),
+        ("join", "k", True),
+        ("join", "n", False),
+        ("kept", "k", True),
+        ("kept", "kn", False),
+        ("renamed", "n", True),
+        ("renamed", "k", False),
+        ("computed", "k", False),
+    ],
+)
+def test_a_query_frees_its_state_just_when_streams_say_what_it_requires(
+    punctuated: Callable[[str], tuple[Any, Any]], name: str, columns: str, safe: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    """What is said is what is declared. A column that was dropped, or that is another one now, closes nothing."""
+    query = QUERIES[name](*punctuated(columns))
+    found = query.contracts()
+    assert found.ok == safe
+    assert found.requirements and all(r.declared for r in found.requirements) == safe
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sw.ContractWarning)
+        records = run_locally(query, tmp_path, end=False).records
+    rows = [sum(o["state"]["rows"] for o in r["operators"].values()) for r in records]
+    sides = 2 if name == "join" else 1
+    assert rows == [3 * sides, 0 if safe else 4 * sides]
+    if not safe:
+        refused(lambda: sw.start([quiet(query)], checkpointLocation=str(tmp_path / "ck")), "UNBOUNDED_STATE")  # fmt: skip
 
 
 # ---- joins by punctuation ----

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -59,6 +60,39 @@ def test_feedback_acts_on_the_next_batch_and_its_handle_ends_it(run: Viewed) -> 
     query.sent(3).retract()
     assert state_of(run.step()).standing == ()
     assert query.feedbacks() == []
+
+
+@pytest.mark.spec("FC-F6")
+@pytest.mark.parametrize(
+    ("test", "ignored"),
+    [
+        ("< 5", [3, 4]),
+        ("<= 5", [3, 4, 5]),
+        ("> 5", [6, 7]),
+        (">= 5", [5, 6, 7]),
+        ("= 5", [5]),
+        ("5", [5]),
+        ("<> 5", [3, 4, 6, 7]),
+        ("BETWEEN 4 AND 6", [4, 5, 6]),
+        ("IN (3, 6)", [3, 6]),
+        (">= 4 AND < 6 OR IS NULL", [4, 5, None]),
+        ("IS NOT NULL", [3, 4, 5, 6, 7]),
+    ],
+)
+def test_a_query_that_runs_leaves_out_exactly_the_rows_that_a_text_names(
+    test: str, ignored: list[int | None]
+) -> None:
+    segments = [3, 4, 5, 6, 7, None]
+    with scratch_folder() as folder:
+        made = Viewed(folder, group=None)
+        # The windows of all segments close at the end, long after the feedback came.
+        for _ in range(2):
+            made.give([pa.table({"segment": pa.array(segments, pa.int64()), "ts": [1] * 6, "v": [1] * 6})])  # fmt: skip
+        made.run.start()
+        sw.attach(place(made)).feedback(f"~{{segment {test}}}", lease="forever")
+        made.all()
+        left = {r["segment"]: r["n"] for r in made.rows()}
+    assert left == {s: 2 for s in segments if s not in ignored}
 
 
 def test_the_same_name_again_replaces_it(run: Viewed) -> None:
