@@ -47,7 +47,7 @@ _FUNCTIONS: dict[str, Handler] = {
 }  # fmt: skip
 
 
-DEEPEST = 600
+DEEPEST = 400
 """Most levels of a text for DuckDB, which takes a thousand of its own; what a statement puts around the text counts as well."""
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
