@@ -82,7 +82,9 @@ def test_before_the_first_bound_and_after_the_end_nobody_is_named():
 def test_a_partition_that_is_idle_is_not_to_blame():
     feed = Feed(Ordered().idleAfter("10 seconds").futureGuard(None), MICROS, partition="p")
     second = 1_000_000
-    feed.batch(*({"p": p, "ts": t * second} for p, t in [("a", 1), ("b", HOUR), ("c", HOUR)]), now=0)
+    feed.batch(
+        *({"p": p, "ts": t * second} for p, t in [("a", 1), ("b", HOUR), ("c", HOUR)]), now=0
+    )
     assert feed.state.columns["ts"].apart == Apart("a", (1 - HOUR) * second)
     rows = [{"p": p, "ts": t * second} for p, t in [("b", HOUR + 1), ("c", HOUR + 2)]]
     feed.batch(*rows, now=60 * second)

@@ -73,7 +73,9 @@ def test_a_worker_says_nothing_where_nobody_listens_any_more(said: bytes):
 
 
 def test_other_errors_of_workers_are_shown():
-    code = f"import {DAEMON} as d, pyspark.daemon; pyspark.daemon.worker = lambda *_: 1 / 0; d.main()"
+    code = (
+        f"import {DAEMON} as d, pyspark.daemon; pyspark.daemon.worker = lambda *_: 1 / 0; d.main()"
+    )
     daemon = Daemon(code)
     with daemon.connected() as connection:
         assert connection.recv(1) == b""

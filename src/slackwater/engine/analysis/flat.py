@@ -92,7 +92,7 @@ def _read(sql: str) -> _Group:
 
 def _operator(group: _Group) -> str | None:
     own = [part for part in group.parts if isinstance(part, str) and part[0] not in "'`"]
-    found = [operator for text in own for operator in _BINARY.findall(text)]
+    found: list[str] = [operator for text in own for operator in _BINARY.findall(text)]
     if group.called or len(found) > 1:
         return None
     if found:

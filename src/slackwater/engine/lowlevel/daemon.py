@@ -15,7 +15,7 @@ import traceback
 from typing import Any
 
 import pyspark.daemon
-import pyspark.sql.pandas.serializers  # noqa: F401
+import pyspark.sql.pandas.serializers
 
 import slackwater.engine.lowlevel.tasks
 import slackwater.engine.operators.group_task  # noqa: F401

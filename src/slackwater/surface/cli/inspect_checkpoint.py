@@ -12,11 +12,11 @@ from slackwater.engine.store.local import LocalStorage
 from slackwater.engine.store.manifest import Manifest, Taken
 from slackwater.model.spans import in_words
 from slackwater.model.time import iso
-from slackwater.surface.held import held_by
 from slackwater.surface.cli.checkpoints import Seen, seen
 from slackwater.surface.cli.tables import table
 from slackwater.surface.feedback import attach
 from slackwater.surface.feedback import shown as shown_feedback
+from slackwater.surface.held import held_by
 
 
 def inspected(location: Path) -> dict[str, Any]:

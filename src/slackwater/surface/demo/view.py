@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from slackwater.engine.clock import monotonic
-from slackwater.surface.held import held_by
 from slackwater.surface.demo.results import Latest
+from slackwater.surface.held import held_by
 
 SHOWN = 5
 
