@@ -7,11 +7,13 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import slackwater as sw
 from slackwater.engine.analysis.flat import DEEP, flattened
 from slackwater.errors import AnalysisError
+from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.generator import DEEPEST
 from slackwater.model.depth import nesting
@@ -51,7 +53,6 @@ def every(terms: int) -> Any:
 # Deeper than Python's calls nest by default, and less deep than what plain Spark takes over a table.
 TEXTS = [
     " + ".join(["v"] * 390),
-    " - ".join(["v"] * 330),
     "(v + " * 90 + "v" + ")" * 90,
     "(" * 400 + "v" + ")" * 400,
     "NOT " * 341 + "b",
@@ -96,14 +97,16 @@ def test_conditions_in_conditions_run_where_spark_itself_would_not_end(spark: Sp
 def test_what_is_too_deep_for_spark_is_refused_by_name(spark: SparkSession):
     from pyspark.sql import functions as F
 
-    deep = reduce(lambda inner, _: F.coalesce(inner, F.col("v")), range(2_000), F.col("v"))
+    deep = reduce(lambda inner, _: F.coalesce(inner, F.col("v")), range(1_600), F.col("v"))
     s = stream(sw.replay(spark, [ROWS], SCHEMA))
-    for expression in (deep.alias("x"), "(" * 4_000 + "v" + ")" * 4_000 + " AS x"):
+    for expression in (deep.alias("x"), "(" * 3_000 + "v" + ")" * 3_000 + " AS x"):
         with pytest.raises(AnalysisError, match="nested more deeply than Spark takes") as refused:
             s.select("ts", expression)
         assert refused.value.condition == "TOO_DEEP"
         assert "withColumn" in refused.value.hint and "-Xss16m" in refused.value.hint
         assert len(str(refused.value)) < 500
+    with pytest.raises(AnalysisError, match="operators stand above each other"):
+        chained(s, CHAIN)
 
 
 def chained(s: Any, operators: int) -> Any:
@@ -181,6 +184,12 @@ def test_walks_need_no_call_per_operator():
 def test_brackets_go_where_they_change_nothing_in_deep_texts_alone(deep: str, flat: str | None):
     assert nesting(deep) > DEEP or flat is None
     assert flattened(deep) == (flat or deep)
+
+
+def test_the_column_engine_takes_a_statement_for_each_operator_of_a_chain():
+    nested = "SELECT v FROM (" * 1_050 + "SELECT v FROM t" + ") WHERE v <> 2" * 1_050
+    answer = sql_to_arrow(connect("200MB"), nested, {"t": pa.table({"v": [1, 2]})})
+    assert answer.to_pydict() == {"v": [1]}
 
 
 def test_the_column_engine_is_given_nothing_deeper_than_it_takes():
