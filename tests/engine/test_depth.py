@@ -187,7 +187,7 @@ def test_brackets_go_where_they_change_nothing_in_deep_texts_alone(deep: str, fl
 
 
 def test_the_column_engine_takes_a_statement_for_each_operator_of_a_chain():
-    nested = "SELECT v FROM (" * 1_050 + "SELECT v FROM t" + ") WHERE v <> 2" * 1_050
+    nested = "SELECT v FROM (" * CHAIN + "SELECT v FROM t" + ") WHERE v <> 2" * CHAIN
     answer = sql_to_arrow(connect("200MB"), nested, {"t": pa.table({"v": [1, 2]})})
     assert answer.to_pydict() == {"v": [1]}
 
