@@ -105,6 +105,8 @@ def test_what_is_too_deep_for_spark_is_refused_by_name(spark: SparkSession):
         assert refused.value.condition == "TOO_DEEP"
         assert "withColumn" in refused.value.hint and "-Xss16m" in refused.value.hint
         assert len(str(refused.value)) < 500
+    # Spark prints a bracket for each, and reads fewer of them.
+    assert s.where("NOT " * 341 + "b")._node.condition.sql == "(" + "NOT " * 341 + "`b`)"
     with pytest.raises(AnalysisError, match="operators stand above each other"):
         chained(s, CHAIN)
 
@@ -157,6 +159,9 @@ def test_walks_need_no_call_per_operator():
     top = chain(20_000)
     both = Union(SOURCE.schema, (), (top, SOURCE))
     assert height(both) == 20_002
+    other = replace(SOURCE, name="other")
+    pair = Union(SOURCE.schema, (), (SOURCE, other))
+    assert children_first([pair, other]) == [SOURCE, other, pair]
     order = children_first([both, top])
     assert (order[0], order[-2:], len(order)) == (SOURCE, [top, both], 20_002)
     changed = Rewrite(lambda source: replace(source, name="other"))(both)
