@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tests.examples  # noqa: F401 (how many random examples there are)
-from slackwater.surface.session import DAEMON
+from slackwater.surface.session import DAEMON, JAVA_OPTIONS
 from tests.class_archive import java_options
 from tests.marked import pytest_configure  # noqa: F401 (a hook)
 
@@ -168,6 +168,7 @@ def spark() -> Iterator[SparkSession]:
         # As `sw.session` has them.
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.python.daemon.module", DAEMON)
+        .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )

@@ -5,8 +5,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -53,6 +58,62 @@ def test_workers_of_a_local_session_are_forked_from_a_process_that_has_their_mod
 
 def not_installed(name: str) -> str:
     raise metadata.PackageNotFoundError(name)
+
+
+@pytest.mark.parametrize("said", [b"", b"\0\0"], ids=["nothing", "half a word"])
+def test_a_worker_says_nothing_where_nobody_listens_any_more(said: bytes):
+    """As where the JVM ends while workers wait: whether they see that, or are killed first, is chance."""
+    daemon = Daemon()
+    with daemon.connected() as waits:
+        for _ in range(3):
+            with daemon.connected() as gone:
+                gone.sendall(said)
+        waits.sendall(b"\0" * 3)
+    assert daemon.ended() == ""
+
+
+def test_other_errors_of_workers_are_shown():
+    code = (
+        f"import {DAEMON} as d, pyspark.daemon; pyspark.daemon.worker = lambda *_: 1 / 0; d.main()"
+    )
+    daemon = Daemon(code)
+    with daemon.connected() as connection:
+        assert connection.recv(1) == b""
+    assert "ZeroDivisionError" in daemon.ended()
+
+
+class Daemon:
+    """What workers are forked from, started as Spark does it."""
+
+    def __init__(self, code: str = ""):
+        # a path of a test would be too long for a socket
+        self.folder = tempfile.TemporaryDirectory(prefix="sw-")
+        settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": self.folder.name}  # fmt: skip
+        what = ["-c", code] if code else ["-m", DAEMON, "pyspark.worker"]
+        self.process = subprocess.Popen(
+            [sys.executable, *what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, **settings, "SPARK_REUSE_WORKER": "1"},
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        length = int.from_bytes(self.process.stdout.read(4), "big")
+        self.place = self.process.stdout.read(length).decode()
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        """A worker, which has said that it is there."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self.place)
+            connection.settimeout(30)
+            worker = int.from_bytes(connection.recv(4), "big")
+            yield connection
+        while Path(f"/proc/{worker}").exists():
+            time.sleep(0.01)
+
+    def ended(self) -> str:
+        """What it has printed as an error when Spark has ended."""
+        shown = self.process.communicate(timeout=30)[1].decode()
+        self.folder.cleanup()
+        return shown
 
 
 def test_what_workers_are_forked_from_has_no_connection_and_no_thread():

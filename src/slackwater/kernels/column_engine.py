@@ -40,6 +40,10 @@ LEAST_TO_SORT = 64 << 20
 PIECE_ROWS = 16_384
 """Rows of an answer that is given piece by piece."""
 
+NESTED = 3_000
+"""Levels that a statement may have, where the engine's default is 1,000: each operator of a path is up to two. Of 8,000 levels the
+engine overruns a thread's stack of 8 MB, of 4,000 not yet."""
+
 KEPT = 256
 """Statements and answers that a connection remembers, the latest."""
 
@@ -97,6 +101,7 @@ def _set_up(con: duckdb.DuckDBPyConnection) -> None:
     # A name in a statement is a registered table, never a Python variable that happens to exist.
     con.execute("SET python_enable_replacements = false")
     con.execute("SET TimeZone = 'UTC'")
+    con.execute(f"SET max_expression_depth = {NESTED}")
 
 
 @contextmanager

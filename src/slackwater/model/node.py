@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from slackwater.model import depth
 from slackwater.model.aggregate import Primitive
 from slackwater.model.join import Condition, How, MixedKey, Within, is_existence
 from slackwater.model.meaning import Meaning
@@ -16,6 +17,9 @@ from slackwater.model.relation import Relation
 from slackwater.model.schema import Expr, Field, Named, column
 from slackwater.model.time import TimeColumn
 from slackwater.model.window import JointWindow, Window
+
+# Who has a tree walks it: in the driver, and in tasks, which get it pickled.
+depth.make_room()
 
 LateSetting = Literal["admit", "drop", "raise"]
 

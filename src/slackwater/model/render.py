@@ -43,9 +43,12 @@ def render(node: Node, *, policies: bool = False) -> list[str]:
     the same state. Policy parameters and the late setting are left out, since they may change, and spans are plain
     numbers, as checkpoints hold them. With ``policies`` the text is for people.
     """
-    lines = [_line(node, policies)]
-    for child in node.children:
-        lines.extend("  " + line for line in render(child, policies=policies))
+    lines: list[str] = []
+    todo = [(node, "")]
+    while todo:
+        each, indent = todo.pop()
+        lines.append(indent + _line(each, policies))
+        todo += [(child, indent + "  ") for child in reversed(each.children)]
     return lines
 
 

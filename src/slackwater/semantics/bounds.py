@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from slackwater.model.node import Node, Pace
+from slackwater.model.walk import children_first
 from slackwater.semantics import pace
 from slackwater.semantics.limits import END, START, Bounds, aligned, minimum, shift
 from slackwater.semantics.operators.answers import Newest
@@ -26,20 +27,7 @@ def topological(outputs: Iterable[Node]) -> tuple[Node, ...]:
     Operators are told apart by identity. The order depends on the trees alone, so that a position
     in it can serve as an operator's name across processes.
     """
-    seen: set[int] = set()
-    order: list[Node] = []
-
-    def visit(node: Node) -> None:
-        if id(node) in seen:
-            return
-        seen.add(id(node))
-        for child in node.children:
-            visit(child)
-        order.append(node)
-
-    for output in outputs:
-        visit(output)
-    return tuple(order)
+    return tuple(children_first(outputs))
 
 
 def propagate(

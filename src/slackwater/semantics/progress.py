@@ -14,6 +14,7 @@ from typing import Any
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
 from slackwater.model.plain import plain
+from slackwater.semantics.apart import Apart, apart
 from slackwater.semantics.bounds import END, START, aligned, shift
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.quality.state import QualityState
@@ -83,6 +84,14 @@ class ColumnState:
     def hi(self) -> int | None:
         """The newest plausible time of any partition."""
         return greatest(p.hi for p in self.partitions.values())
+
+    @property
+    def apart(self) -> Apart | None:
+        """The partition whose clock is to blame for most of how far the bound is behind."""
+        if not START < self.bound < END:
+            return None
+        awake = {n: p.hi for n, p in self.partitions.items() if p.hi is not None and not p.idle}
+        return apart(awake, self.bound)
 
     @property
     def delay(self) -> tuple[int, int | None, str | None]:

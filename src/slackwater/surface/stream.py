@@ -27,6 +27,7 @@ from slackwater.model.render import render
 from slackwater.model.schema import Field, Named, column
 from slackwater.model.time import TimeColumn, parse_span
 from slackwater.model.unnamed_time import unnamed_origin
+from slackwater.model.walk import check_chain
 from slackwater.semantics.pattern_rules import plain_column
 from slackwater.surface.progressing import progressing
 from slackwater.surface.stream_columns import (
@@ -69,6 +70,7 @@ class Stream:
         alias: str | None = None,
         origins: Sequence[Origin] = (),
     ):
+        check_chain(node)
         self._node = node
         self._inputs = dict(inputs)
         self._analyser = analyser

@@ -7,10 +7,10 @@ same expression for the column engine where a faithful translation exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from slackwater.engine.analysis.aggregates import Cutter, Text, items, text_of
 from slackwater.engine.analysis.conjuncts import Conjunct, conjuncts
@@ -39,6 +39,9 @@ __all__ = ["Analyser", "data_type", "fields_of", "struct_of", "type_name"]
 _ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # how an empty frame shows in a plan
 _LEAVES = ("LogicalRDD", "LocalRelation")
+# what Spark says when the stack of a thread is at its end, and when its parser has run into that
+_OVERFLOW = "StackOverflowError"
+_TOO_COMPLEX = "FAILED_TO_PARSE_TOO_COMPLEX"
 KEPT = 256
 """Empty frames that a session keeps."""
 _PLAN_NODES = {
@@ -47,6 +50,36 @@ _PLAN_NODES = {
     "Aggregate": "it is an aggregate: use groupBy(..., sw.window(...)).agg(...)",
     "Expand": "it puts a row into several groups (Spark's window, cube or rollup)",
 }
+
+
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+
+def _refusing_depth(work: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    """What is nested more deeply than Spark's threads, or Python, can walk is refused by name."""
+
+    @wraps(work)
+    def done(*args: _Given.args, **named: _Given.kwargs) -> _Made:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return work(*args, **named)
+        except (RecursionError, Py4JJavaError) as error:
+            if isinstance(error, Py4JJavaError) and _OVERFLOW not in str(error.java_exception):
+                raise
+            raise _too_deep() from error
+
+    return done
+
+
+def _too_deep() -> AnalysisError:
+    return AnalysisError(
+        "TOO_DEEP",
+        "the expression is nested more deeply than Spark takes: the stack of Spark's thread is too small for it",
+        hint="compute it in steps, with withColumn(...), or give Spark's threads a larger stack before Spark starts: "
+        'spark.driver.extraJavaOptions="-Xss16m"',
+    )
 
 
 class Analyser:
@@ -71,6 +104,7 @@ class Analyser:
         context = self._spark.sparkContext
         return Printer(context._jvm, context._gateway, self.meaning)
 
+    @_refusing_depth
     def columns(
         self, fields: Sequence[Field], exprs: Sequence[Column | str], star_ok: bool = True
     ) -> tuple[Named, ...]:
@@ -104,6 +138,7 @@ class Analyser:
             )
         return named.expr
 
+    @_refusing_depth
     def conjuncts(
         self,
         fields: Sequence[Field],
@@ -120,6 +155,7 @@ class Analyser:
         node = item.child() if "Alias" in self._printer.kinds(item) else item
         return list(conjuncts(self._printer, node, fields, names, fold))
 
+    @_refusing_depth
     def placed(
         self, fields: Sequence[Field], expression: Column | str, place: Place
     ) -> Column | str:
@@ -134,6 +170,7 @@ class Analyser:
         meaning = self._printer.meaning
         return distances(part.folded, times, ansi=meaning.ansi, zone=meaning.zone)
 
+    @_refusing_depth
     def aggregates(
         self,
         fields: Sequence[Field],
@@ -318,6 +355,8 @@ class Analyser:
         if failed is not None and len(texts) > 1:
             for one in texts:
                 self._check(fields, [one])
+        if failed is not None and failed.getCondition() == _TOO_COMPLEX:
+            raise _too_deep() from failed
         raise AnalysisError(
             "BAD_EXPRESSION",
             f"the expression {wrong[0].sql} cannot be written down and read again",
@@ -398,6 +437,8 @@ def _translated(
     condition = error.getCondition() or ""
     parameters: Mapping[str, str] = error.getMessageParameters() or {}
     known = ", ".join(f.name for f in fields)
+    if condition == _TOO_COMPLEX:
+        return _too_deep()
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = parameters.get("objectName", "?").replace("`", "")
         return AnalysisError(

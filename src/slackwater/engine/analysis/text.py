@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from slackwater.engine.analysis.flat import flattened
 from slackwater.errors import AnalysisError
 from slackwater.model.meaning import Meaning
 from slackwater.model.schema import Field
@@ -121,7 +122,7 @@ class Printer:
         if "AttributeReference" in self.kinds(node):
             return quoted(self.column(node))
         holes: list[str] = []
-        return self._filled(self._printed(node, replace, holes), holes)
+        return flattened(self._filled(self._printed(node, replace, holes), holes))
 
     def _filled(self, text: str, holes: list[str]) -> str:
         text = _HOLE.sub(lambda m: holes[int(m.group(1))], text)

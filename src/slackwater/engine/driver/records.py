@@ -205,12 +205,18 @@ def _column(time: TimeColumn, state: ColumnState, zone: str) -> dict[str, Any]:
         "newest": show(time, state.hi, zone),
         "behind": behind,
         "holder": state.holder,
+        **_apart(state),
         "partitions": len(state.partitions),
         "idle": sorted(n for n, p in state.partitions.items() if p.idle),
         "excluded": sorted(n for n, p in state.partitions.items() if p.excluded),
         "maxDelay": {"ticks": delay, "time": show(time, at, zone), "partition": partition},
         "silent": _silent(state),
     }
+
+
+def _apart(state: ColumnState) -> dict[str, Any]:
+    one = state.apart
+    return {"apart": {"partition": one.partition, "ahead": one.ahead}} if one is not None else {}
 
 
 def _silent(state: ColumnState) -> dict[str, Any] | None:

@@ -76,6 +76,9 @@ class FusedScan:
     by_columns: ClassVar[bool] = True
 
 
+MOST_IN_JVM = 64
+"""Row operators that Spark may have below an aggregation: its analyser passes over a query a hundred times, once for each in the others."""
+
 Reading = Rows | RowsWithSteps | JvmPartials | Scan | FusedScan
 
 
@@ -144,6 +147,8 @@ def _in_jvm(plan: Plan, index: int, otherwise: Reading) -> Reading:
         return otherwise
     if path.lookups:
         return otherwise  # tables of relations are with the tasks
+    if len(path.steps) > MOST_IN_JVM:
+        return otherwise
     operator = plan.operator(path.consumer)
     assert operator is not None
     time = next(t for t in operator.node.children[0].times if t.name == operator.on)

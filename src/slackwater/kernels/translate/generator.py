@@ -18,6 +18,7 @@ from slackwater.kernels.translate.types import (
     decimal_of,
     fields_of_struct,
 )
+from slackwater.model.depth import nesting
 from slackwater.model.duck_sql import quote
 from slackwater.model.zone import fixed_offset
 
@@ -44,6 +45,11 @@ _FUNCTIONS: dict[str, Handler] = {
     "pmod": arithmetic.positive_modulus, "e": arithmetic.euler,
     **conditions.FUNCTIONS, **strings.FUNCTIONS, **times.FUNCTIONS,
 }  # fmt: skip
+
+
+DEEPEST = 400
+"""Most levels of a text for DuckDB, which takes a thousand of its own; what a statement puts around the text counts as well."""
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,14 @@ def translate(sql: str, columns: Mapping[str, str], *, ansi: bool, zone: str) ->
     if len(names) != len(columns):
         raise NotTranslatable("columns whose names differ only in case")
     ctx = Context(ansi, zone, names, fixed_offset(zone))
-    done = _Generator(ctx).visit(parse(sql))
+    try:
+        done = _Generator(ctx).visit(parse(sql))
+    except RecursionError:
+        raise NotTranslatable(_TOO_DEEP) from None
     if done.type == "void":
         raise NotTranslatable("NULL of no type")
+    if nesting(done.sql) > DEEPEST:
+        raise NotTranslatable(_TOO_DEEP)
     return Translated(done.sql, done.type)
 
 

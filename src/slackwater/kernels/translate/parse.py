@@ -37,6 +37,8 @@ def parse(sql: str) -> exp.Expression:
         tree = parse_one(sql, dialect=Analysed)
     except (SqlglotError, ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
+        if isinstance(error, RecursionError):
+            reason = "it is nested too deeply"
         raise NotRead(f"not understood: {reason}", *_fault(sql, error)) from None
     assert isinstance(tree, exp.Expression)
     return strip(tree)

@@ -16,6 +16,7 @@ from slackwater.surface.cli.checkpoints import Seen, seen
 from slackwater.surface.cli.tables import table
 from slackwater.surface.feedback import attach
 from slackwater.surface.feedback import shown as shown_feedback
+from slackwater.surface.held import held_by
 
 
 def inspected(location: Path) -> dict[str, Any]:
@@ -36,7 +37,8 @@ def inspected(location: Path) -> dict[str, Any]:
         "bounds": [
             {
                 "stream": name, "column": column, "bound": b["bound"], "newest": b.get("newest"),
-                "behind": b.get("behind"), "holder": b.get("holder"), "partitions": b.get("partitions"),
+                "behind": b.get("behind"), "holder": b.get("holder"), "apart": b.get("apart"),
+                "partitions": b.get("partitions"),
                 "idle": b.get("idle", []),
             }
             for name, stream in given.last.get("streams", {}).items()
@@ -111,7 +113,7 @@ def as_text(document: dict[str, Any]) -> str:
     ]
     if document["bounds"]:
         rows = [
-            [b["stream"], b["column"], b["bound"], _behind(b), b["holder"], ", ".join(b["idle"]) or None]
+            [b["stream"], b["column"], b["bound"], _behind(b), held_by(b), ", ".join(b["idle"]) or None]
             for b in document["bounds"]
         ]  # fmt: skip
         parts.append(table(["stream", "time", "bound", "behind", "held by", "idle"], rows))

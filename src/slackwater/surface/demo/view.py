@@ -15,6 +15,7 @@ from rich.text import Text
 
 from slackwater.engine.clock import monotonic
 from slackwater.surface.demo.results import Latest
+from slackwater.surface.held import held_by
 
 SHOWN = 5
 
@@ -62,7 +63,7 @@ class Snapshot:
             newest=clock(bound["newest"]),
             bound=clock(bound["bound"]),
             behind=None if bound["behind"] is None else bound["behind"] / 1e6,
-            holder=bound["holder"],
+            holder=held_by(bound),
             idle=tuple(bound["idle"]),
             late=stream["totalLate"]["ts"],
             late_now=stream["late"]["ts"],

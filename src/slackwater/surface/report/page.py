@@ -20,6 +20,7 @@ from slackwater.engine.store.local import OUTPUT
 from slackwater.errors import CheckpointError
 from slackwater.model.spans import in_words
 from slackwater.model.time import TimeColumn, parse_instant
+from slackwater.surface.held import held_by
 from slackwater.surface.report import quality, series, svg
 from slackwater.surface.report.series import Bin, Record, increments, progress_of
 from slackwater.surface.report.tree import in_words_for
@@ -148,7 +149,7 @@ def _streams(last: Record) -> list[dict[str, Any]]:
                     "behind": "" if behind is None else (
                         in_words(behind) if is_clock else f"{behind:,}"
                     ),
-                    "holder": b["holder"] or "",
+                    "holder": held_by(b) or "",
                     "idle": ", ".join(b["idle"]),
                     "late": s["totalLate"].get(column, 0),
                     "null_time": s["nullTime"].get(column, 0),
@@ -295,11 +296,13 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
     scale = svg.clock(known) if p.is_clock else svg.linear(known, from_zero=False)
     show = svg.time_of_day if p.is_clock else svg.short
     name = f"{stream}.{column}"
-    names = [h for h in dict.fromkeys([*p.holder, *", ".join(p.idle).split(", ")]) if h]
+    names = [h for h in dict.fromkeys([*p.holder, *p.ahead, *", ".join(p.idle).split(", ")]) if h]
     # Who holds the bound for a reason of its own has no colour: nobody, or those not seen yet.
     real = [n for n in names if n != "nobody" and not n.startswith("<")]
     colours: dict[str, int | None] = {n: i for i, n in enumerate(real)}
     who = {"held by": p.holder, "idle": p.idle}
+    if any(p.ahead):
+        who["ahead"] = p.ahead
     broad = replace(axis, width=2 * svg.WIDTH)
     return [
         Chart(
@@ -310,7 +313,7 @@ def _progress(axis: svg.Axis, points: Sequence[Bin], stream: str, column: str) -
         ),
         Chart(
             f"Who holds the bound of {name}",
-            "the partition that is furthest behind, and those that are silent and not waited for",
+            "the partition that is furthest behind, those that are silent and not waited for, and one that is far ahead of all others",
             # Drawn once more for a page of two columns, which it spans.
             Markup(svg.strips(broad, who, colours))
             + _drawn(axis, lambda a: svg.strips(a, who, colours)),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.surface.held import ahead_of_others
+
 BINS = 240
 Record = dict[str, Any]
 Values = list[float | None]
@@ -84,6 +86,7 @@ class Progress:
     behind: Values
     holder: list[str]
     idle: list[str]
+    ahead: list[str]
 
     @property
     def unit(self) -> float:
@@ -119,6 +122,7 @@ def progress_of(points: Sequence[Bin], stream: str, column: str) -> Progress:
         behind,
         [_holder(f) for f in bounds],
         [", ".join(f["idle"]) if f else "" for f in bounds],
+        [f["apart"]["partition"] if f and ahead_of_others(f) else "" for f in bounds],
     )
 
 
