@@ -38,7 +38,9 @@ _IN_SQL = {
     "add such a column on the DataFrame, before sw.stream(...)": _INPUT,
     "use groupBy(..., sw.window(...)).agg(...)": "write it into a select list or HAVING with GROUP BY window(ts, '1 minute')",
     "use sw.window(...)": "write GROUP BY window(ts, '1 minute')",
-    "give each column a name of its own with .alias(...)": "give each column a name of its own with AS",
+    "a name of its own with .alias(...)": "a name of its own with AS",
+    "another name with .alias(...)": "another name with AS",
+    "sw.heavyHitters": "heavy_hitters",
 }
 """What errors of the analysis say in Python's words, and what SQL says instead."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)

@@ -64,8 +64,10 @@ class GroupBuilder(GroupKeys):
         first_output = len(grouped.columns) - len(self._outputs.given)
         names = grouped.columns[first_output:]
         keys = grouped.columns[: len(self.keys)]
+        chosen = [self.expressions.write(cut, None, swaps) for cut, swaps in self.scope.relation.chosen]  # fmt: skip
         if having is not None:
-            condition = self._finished(having, names, keys)
+            chosen.append(self._finished(having, names, keys, plans))
+        for condition in chosen:
             with self.expressions.blamed([condition], condition.span):
                 grouped = grouped.where(condition.text)
             self.expressions.clauses.note(grouped._node, condition.span)
@@ -214,7 +216,16 @@ class GroupBuilder(GroupKeys):
 
         cursor = self.expressions.cursor
         span = Span(self.tokens[call.first].start, self.tokens[call.last - 1].end)
+        behind = call.arguments[-1][1] + 1 if call.arguments else call.first + 3
+        if behind < call.last:
+            raise self.text.error(
+                Span(self.tokens[behind].start, span.end), "BAD_SELECT", f"nothing stands behind {call.name}(...)",
+                hint="choose its rows with WHERE, in a sub-query or for all aggregates",
+            )  # fmt: skip
         arguments = [self.scope.written(cursor.cut(a, b)) for a, b in call.arguments]
+        for one in arguments:
+            with self.expressions.blamed([one], columns=self.scope.stream.columns):
+                self.scope.stream.select(one.text)
         with self.expressions.blamed(arguments, span):
             if call.name in HEAVY_HITTERS:
                 shares = [_number(w.text) for w in arguments[1:]]
@@ -241,11 +252,14 @@ class GroupBuilder(GroupKeys):
 
     # --- the select above -------------------------------------------------------------------------
 
-    def _finished(self, after: _After, names: Sequence[str], keys: Sequence[str]) -> Written:
+    def _finished(
+        self, after: _After, names: Sequence[str], keys: Sequence[str], plans: Sequence[_Plan] = ()
+    ) -> Written:
+        """Its text over the result; what stands behind ``plans`` may be called by its alias."""
         swaps = {at: (end, quoted(names[n])) for at, (end, n) in after.outputs.items()}
         inside = [(a, e) for a, (e, _) in swaps.items()]
-        columns = self._columns.swaps(after.cut).items()
-        swaps |= {at: s for at, s in columns if not any(a <= at < e for a, e in inside)}
+        named = self._columns.swaps(after.cut) | self._aliases(after.cut, names, keys, plans)
+        swaps |= {at: s for at, s in named.items() if not any(a <= at < e for a, e in inside)}
         for key, name in zip(self.keys, keys, strict=True):
             width = key.cut.last - key.cut.first
             for at in range(after.cut.first, after.cut.last - width + 1):
@@ -255,6 +269,41 @@ class GroupBuilder(GroupKeys):
                 if free and not dotted and self.expressions.same(run, self.expressions.tokens_of(key.cut)):  # fmt: skip
                     swaps[at] = (at + width, quoted(name))
         return self.expressions.write(after.cut, None, swaps)
+
+    def _aliases(
+        self, cut: Cut, names: Sequence[str], keys: Sequence[str], plans: Sequence[_Plan]
+    ) -> dict[int, tuple[int, str]]:
+        """Where an expression calls items of the select list by their aliases; a key of that name comes first, as in Spark."""
+        taken = {k.name.lower() for k in self.keys if k.name is not None}
+        taken |= {t.column.lower() for t in self.ticks} | set(self._columns.of_keys())
+        items: dict[str, list[_Plan]] = {}
+        for plan in plans:
+            if plan.item.alias is not None and plan.item.alias.name.lower() not in taken:
+                items.setdefault(plan.item.alias.name.lower(), []).append(plan)
+        used = [i for i in range(cut.first, cut.last) if self.tokens[i].is_name and self.tokens[i].name.lower() in items]  # fmt: skip
+        if not used:
+            return {}
+        written = self.expressions.write(cut)
+        places = {written.back(start, end).start for start, end, _ in self.expressions.names(written)}  # fmt: skip
+        swaps: dict[int, tuple[int, str]] = {}
+        for at in used:
+            token = self.tokens[at]
+            if token.start not in places:
+                continue  # a function, a field, or the variable of a lambda
+            same = items[token.name.lower()]
+            if len(same) > 1:
+                raise self.text.error(
+                    token.span, "AMBIGUOUS_COLUMN", f"{len(same)} items of the select list are called '{token.name}'",
+                    hint="give one of them another name", name=token.name,
+                )  # fmt: skip
+            swaps[at] = (at + 1, self._text(same[0], names, keys))
+        return swaps
+
+    def _text(self, plan: _Plan, names: Sequence[str], keys: Sequence[str]) -> str:
+        """An item of the select list over the result."""
+        if plan.after is not None:
+            return f"({self._finished(plan.after, names, keys).text})"
+        return quoted(keys[plan.key] if plan.key is not None else names[plan.output or 0])
 
     def _selected(
         self, grouped: Stream, plans: Sequence[_Plan], names: Sequence[str], keys: Sequence[str]
