@@ -270,7 +270,7 @@ def test_wrong_joins_name_what_is_wrong(spark: SparkSession) -> None:
         (lambda: a.join(numbers, "k", band), "TIME_MISMATCH"),
         (lambda: a.join(a, "k", band), "AMBIGUOUS_COLUMN"),
         (lambda: a.join(b, [("v", "ts")], band), "JOIN_TYPES"),
-        (lambda: ended.join(ended.alias("c"), _sql("v < c.v")), "JOIN_CONDITION"),
+        (lambda: ended.join(ended.alias("c"), _sql("e.v < c.v")), "JOIN_CONDITION"),
         (lambda: sw.joinAll([a, b], "k", ["1 second"]), "BAD_JOIN"),
         (lambda: sw.joinAll([a], "k", ["1 second"]), "BAD_JOIN"),
         (lambda: a.join(b, "k", sw.band(after="2 months")), "BAD_DURATION"),

@@ -86,6 +86,7 @@ def marked(text: str, error: sw.AnalysisError) -> str:
         ('SELECT rand() AS r, ts FROM packets', 'rand()', 'CREATE STREAM s TIME ts AS SELECT'),
         ('SELECT a.len FROM packets a JOIN other b ON a.ts = b.ts AND max(a.len) > 3', 'a.ts = b.ts AND max(a.len) > 3', ''),
         ('SELECT len AS __sw_a, ts FROM packets', 'len', 'another name with AS'),
+        ("SELECT p.len FROM packets p JOIN other o ON p.ts = o.ts AND pmod(1, 0) = 1", "p.ts = o.ts AND pmod(1, 0) = 1", "put it into WHERE"),
     ],
 )  # fmt: skip
 def test_the_caret_is_under_what_is_wrong(text: str, word: str, says: str, streams: dict[str, Any]):
