@@ -85,6 +85,7 @@ def marked(text: str, error: sw.AnalysisError) -> str:
         ("SELECT ts - '1 minute' AS t, ts FROM packets", "ts - '1 minute'", "the columns are"),
         ('SELECT rand() AS r, ts FROM packets', 'rand()', 'CREATE STREAM s TIME ts AS SELECT'),
         ('SELECT a.len FROM packets a JOIN other b ON a.ts = b.ts AND max(a.len) > 3', 'a.ts = b.ts AND max(a.len) > 3', ''),
+        ("SELECT max(len) FROM packets p GROUP BY len % 2, window(ts, '1 minute') HAVING p.lenn = 1", "p.lenn", ""),
         ('SELECT len AS __sw_a, ts FROM packets', 'len', 'another name with AS'),
         ("SELECT p.len FROM packets p JOIN other o ON p.ts = o.ts AND pmod(1, 0) = 1", "p.ts = o.ts AND pmod(1, 0) = 1", "put it into WHERE"),
     ],

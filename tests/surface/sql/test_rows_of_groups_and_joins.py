@@ -25,6 +25,7 @@ HAVINGS = (
     f"SELECT v % 2 AS v, sum(v) AS s FROM one GROUP BY v % 2, {WINDOW} HAVING v = 1",
     f"SELECT k AS kk, concat(k, 'x') AS k, count(*) AS n FROM one GROUP BY k, {WINDOW} HAVING k = 'ax' OR kk = 'b'",
     f"SELECT concat(k, 'x') AS k, sum(v) AS v FROM one o GROUP BY concat(k, 'x'), {WINDOW} HAVING k = 'ax' AND max(o.v) > 2",
+    f"SELECT k AS o, count(*) AS n FROM one o GROUP BY k, {WINDOW} HAVING o.k = 'a' AND o = 'a'",
     f"SELECT k AS kk, window.start AS s, window AS w FROM one GROUP BY k, {WINDOW} HAVING s > TIMESTAMP '1970-01-01 00:00:20Z' AND w.end IS NOT NULL",
     f"SELECT unix_seconds(window.end) AS window_end, count(*) AS wid FROM one GROUP BY k, {WINDOW} HAVING wid = 2 OR window_end > 90",
     f"SELECT k AS count, window AS k2 FROM one GROUP BY k, {WINDOW} HAVING count(*) > 1 AND count = 'b' AND k2.end > TIMESTAMP '1970-01-01 00:00:20Z'",

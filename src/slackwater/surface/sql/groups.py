@@ -258,7 +258,9 @@ class GroupBuilder(GroupKeys):
         """Its text over the result; what stands behind ``plans`` may be called by its alias."""
         swaps = {at: (end, quoted(names[n])) for at, (end, n) in after.outputs.items()}
         inside = [(a, e) for a, (e, _) in swaps.items()]
-        named = self._columns.swaps(after.cut) | self._aliases(after.cut, names, keys, plans)
+        named = self._columns.swaps(after.cut)
+        if plans:
+            named |= self._aliases(after.cut, names, keys, plans)
         swaps |= {at: s for at, s in named.items() if not any(a <= at < e for a, e in inside)}
         for key, name in zip(self.keys, keys, strict=True):
             width = key.cut.last - key.cut.first
@@ -273,30 +275,36 @@ class GroupBuilder(GroupKeys):
     def _aliases(
         self, cut: Cut, names: Sequence[str], keys: Sequence[str], plans: Sequence[_Plan]
     ) -> dict[int, tuple[int, str]]:
-        """Where an expression calls items of the select list by their aliases; a key of that name comes first, as in Spark."""
+        """Where HAVING calls items by their aliases, or keys by their tables; a key comes before an alias, as in Spark."""
         taken = {k.name.lower() for k in self.keys if k.name is not None}
         taken |= {t.column.lower() for t in self.ticks} | set(self._columns.of_keys())
         items: dict[str, list[_Plan]] = {}
         for plan in plans:
             if plan.item.alias is not None and plan.item.alias.name.lower() not in taken:
                 items.setdefault(plan.item.alias.name.lower(), []).append(plan)
-        used = [i for i in range(cut.first, cut.last) if self.tokens[i].is_name and self.tokens[i].name.lower() in items]  # fmt: skip
-        if not used:
+        tables = {s.name.lower() for s in self.scope.relation.sides}
+        if not any(t.is_name and t.name.lower() in {*items, *tables} for t in self.expressions.tokens_of(cut)):  # fmt: skip
             return {}
+        plain = {k.name: i for i, k in enumerate(self.keys) if k.name and k.written.alias is None}
+        numbers = {self.tokens[i].start: i for i in range(cut.first, cut.last)}
         written = self.expressions.write(cut)
-        places = {written.back(start, end).start for start, end, _ in self.expressions.names(written)}  # fmt: skip
         swaps: dict[int, tuple[int, str]] = {}
-        for at in used:
-            token = self.tokens[at]
-            if token.start not in places:
-                continue  # a function, a field, or the variable of a lambda
-            same = items[token.name.lower()]
-            if len(same) > 1:
-                raise self.text.error(
-                    token.span, "AMBIGUOUS_COLUMN", f"{len(same)} items of the select list are called '{token.name}'",
-                    hint="give one of them another name", name=token.name,
-                )  # fmt: skip
-            swaps[at] = (at + 1, self._text(same[0], names, keys))
+        for start, end, parts in self.expressions.names(written):
+            span = written.back(start, end)
+            at, head = numbers.get(span.start), parts[0].lower()
+            if at is None:
+                continue
+            if len(parts) > 1 and head in tables:
+                key = plain.get(self.scope.name_of(parts[:2], span) or "")
+                if key is not None:
+                    swaps[at] = (at + 3, quoted(keys[key]))
+            elif (same := items.get(head)) is not None:
+                if len(same) > 1:
+                    raise self.text.error(
+                        self.tokens[at].span, "AMBIGUOUS_COLUMN", f"{len(same)} items of the select list are called '{parts[0]}'",
+                        hint="give one of them another name", name=parts[0],
+                    )  # fmt: skip
+                swaps[at] = (at + 1, self._text(same[0], names, keys))
         return swaps
 
     def _text(self, plan: _Plan, names: Sequence[str], keys: Sequence[str]) -> str:
