@@ -101,6 +101,8 @@ def test_all_kinds_equal_sparks_batch_joins(
     near = a.join(b, "k", band, "left", where="v < w")
     tumbling = a.join(b, "k", sw.window("5 seconds"))
     loose = a.join(b, None, sw.band(after="500 milliseconds"), where="a_k <> b_k")
+    near_null = a.join(b, "a.k <=> b.k", sw.window("5 seconds"), "full")
+    unequal = a.join(b, _sql("v < w"), band)
     other = a.alias("c")
     itself = a.join(other.where("v > 1"), "k", sw.band(before="1 second"))
     three = sw.joinAll([a, b, other], "k", ["1 second", "2 seconds", "0 seconds"])
@@ -108,7 +110,7 @@ def test_all_kinds_equal_sparks_batch_joins(
     done = (run_locally if splits else run)(
         {
             **joined, "near": near, "tumbling": tumbling, "loose": loose, "itself": itself,
-            "three": three,
+            "three": three, "near_null": near_null, "unequal": unequal,
         },
         tmp_path / "checkpoint",
     )  # fmt: skip
@@ -129,6 +131,15 @@ def test_all_kinds_equal_sparks_batch_joins(
     assert counted(done.rows("tumbling"), NAMES) == counted(want.collect(), NAMES)
     close = "b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 500 MILLISECONDS AND a.k <> b.k"
     names = ["a_k", "a_ts", "v", "b_k", "b_ts", "w"]
+    keyless = {
+        "near_null": (f"{same} AND a.k <=> b.k", "full"),
+        "unequal": (f"{BAND} AND v < w", "inner"),
+    }
+    for name, (condition, how) in keyless.items():
+        want = x.join(y, _sql(condition), how).selectExpr(
+            "a.k AS a_k", "a.ts AS a_ts", "v", "b.k AS b_k", "b.ts AS b_ts", "w"
+        )
+        assert counted(done.rows(name), names) == counted(want.collect(), names), name
     want = x.join(y, _sql(close)).selectExpr(
         "a.k AS a_k", "a.ts AS a_ts", "v", "b.k AS b_k", "b.ts AS b_ts", "w"
     )
@@ -246,6 +257,9 @@ def test_wrong_joins_name_what_is_wrong(spark: SparkSession) -> None:
     )
     numbers = sw.stream(sw.replay(spark, [[("a", 1)]], "k string, n bigint"), time="n", name="n")
     band = sw.band(after="1 second")
+    ended = sw.stream(
+        sw.replay(spark, [[("a", at(0), 1)]], A), time="ts", name="e", endOfStream=True
+    )
     cases: list[tuple[Any, str]] = [
         (lambda: a.join(b, "q", band), "COLUMN_NOT_FOUND"),
         (lambda: a.join(b, "k"), "BAD_JOIN"),
@@ -256,7 +270,7 @@ def test_wrong_joins_name_what_is_wrong(spark: SparkSession) -> None:
         (lambda: a.join(numbers, "k", band), "TIME_MISMATCH"),
         (lambda: a.join(a, "k", band), "AMBIGUOUS_COLUMN"),
         (lambda: a.join(b, [("v", "ts")], band), "JOIN_TYPES"),
-        (lambda: a.join(b, _sql("a_ts < b_ts"), band), "JOIN_CONDITION"),
+        (lambda: ended.join(ended.alias("c"), _sql("e.v < c.v")), "JOIN_CONDITION"),
         (lambda: sw.joinAll([a, b], "k", ["1 second"]), "BAD_JOIN"),
         (lambda: sw.joinAll([a], "k", ["1 second"]), "BAD_JOIN"),
         (lambda: a.join(b, "k", sw.band(after="2 months")), "BAD_DURATION"),

@@ -127,11 +127,11 @@ class ConditionReader:
             if key is None and not (r.whole and all(own == pair for own, _ in r.distances))
         ]
         keys = tuple(p for p in pairs if p is not None)
-        if conditions and not keys and not names and band is None:
+        if conditions and not keys and not names and band is None and not has_band:
             raise AnalysisError(
                 "JOIN_CONDITION",
                 "on= has no equality between a column of the one stream and one of the other",
-                hint='give column names, pairs such as [("id", "ref")], or an equality of two columns',
+                hint='give column names, pairs such as [("id", "ref")], an equality of two columns, or within=sw.band(...)',
             )
         return Conditions(keys, " AND ".join(f"({r})" for r in rest) or None, band, pair)
 

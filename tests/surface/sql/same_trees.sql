@@ -412,3 +412,21 @@ SELECT srcIP, window_end, count(*) AS n FROM packets [RANGE ALL SLIDE 1 MINUTE W
 -- python: events.groupBy(sw.rows(100)).agg("max(len) AS m").select("m")
 SELECT max(len) AS m FROM ROWS(TABLE events, 100) GROUP BY window_end;
 SELECT max(len) AS m FROM STREAM events [RANGE 100 ROWS];
+
+-- python: packets.groupBy("srcIP", sw.window("1 minute")).agg("count(*) AS n").where("srcIP = 'a'").select("srcIP AS kk", "n")
+SELECT srcIP AS kk, count(*) AS n FROM packets GROUP BY srcIP, window(ts, '1 minute') HAVING kk = 'a';
+SELECT srcIP AS kk, count(*) AS n FROM packets GROUP BY kk, window(ts, '1 minute') HAVING srcIP = 'a';
+SELECT p.srcIP AS kk, count(*) AS n FROM TUMBLE(packets, ts, INTERVAL 1 MINUTE) p GROUP BY 1, window_start HAVING `KK` = 'a';
+
+-- python: packets.groupBy("srcIP", sw.window("5 minutes", "1 minute")).agg("count(*) AS n").where("window.start > TIMESTAMP '2026-01-01 00:00:00Z'").select("srcIP", "n")
+SELECT srcIP, count(*) AS n FROM HOP(packets, ts, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) GROUP BY srcIP, window_start HAVING window_start > TIMESTAMP '2026-01-01 00:00:00Z';
+SELECT srcIP, count(*) AS n FROM HOP(packets, ts, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) h WHERE h.window_start > TIMESTAMP '2026-01-01 00:00:00Z' GROUP BY srcIP, window_start;
+SELECT srcIP, count(*) AS n FROM packets [RANGE 5 MINUTES SLIDE 1 MINUTE] WHERE window_start > TIMESTAMP '2026-01-01 00:00:00Z' GROUP BY srcIP;
+SELECT srcIP, count(*) AS n FROM (SELECT * FROM HOP(packets, ts, INTERVAL 1 MINUTE, INTERVAL 5 MINUTES) WHERE window.start > TIMESTAMP '2026-01-01 00:00:00Z') GROUP BY srcIP, window_start;
+
+-- python: packets.where("(timestamp_micros(unix_micros(ts) - pmod(unix_micros(ts), 60000000L)) > TIMESTAMP '2026-01-01 00:00:00Z' OR len > 3)").groupBy("srcIP", sw.window("1 minute")).agg("count(*) AS n").select("srcIP", "n")
+SELECT srcIP, count(*) AS n FROM TUMBLE(packets, ts, INTERVAL 1 MINUTE) WHERE window_start > TIMESTAMP '2026-01-01 00:00:00Z' OR len > 3 GROUP BY srcIP, window_start;
+
+-- python: packets.alias("a").join(other.alias("b"), "a.srcIP <=> b.srcIP", sw.window("5 minutes"), "left")
+SELECT * FROM TUMBLE(packets, ts, INTERVAL 5 MINUTES) a LEFT JOIN TUMBLE(other, ts, INTERVAL 5 MINUTES) b ON a.srcIP <=> b.srcIP AND a.window_start = b.window_start AND a.window_end = b.window_end;
+SELECT * FROM packets a LEFT JOIN other b [RANGE TUMBLING 5 MINUTES] ON a.srcIP IS NOT DISTINCT FROM b.srcIP;

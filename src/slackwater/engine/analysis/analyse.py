@@ -16,6 +16,7 @@ from slackwater.engine.analysis.aggregates import Cutter, Text, items, text_of
 from slackwater.engine.analysis.conjuncts import Conjunct, conjuncts
 from slackwater.engine.analysis.schema import data_type, fields_of, struct_of, type_name
 from slackwater.engine.analysis.session_settings import current
+from slackwater.engine.analysis.spark_errors import captured
 from slackwater.engine.analysis.stream_columns import Place, placed
 from slackwater.engine.analysis.text import Printer, Replace, ident
 from slackwater.errors import AnalysisError
@@ -116,12 +117,12 @@ class Analyser:
         frame = self._frame(fields)
         with self._errors(fields, exprs):
             plan = frame.select(*self._inputs(fields, exprs))._jdf.queryExecution().analyzed()
-        lists = self._projects(plan)
-        replace = self._inlined(fields, lists[1:]) if len(lists) > 1 else None
-        named = []
-        for item in lists[0]:
-            node = item.child() if "Alias" in self._printer.kinds(item) else item
-            named.append((str(item.name()), self._text(fields, node, replace)))
+            lists = self._projects(plan)
+            replace = self._inlined(fields, lists[1:]) if len(lists) > 1 else None
+            named = []
+            for item in lists[0]:
+                node = item.child() if "Alias" in self._printer.kinds(item) else item
+                named.append((str(item.name()), self._text(fields, node, replace)))
         self._check(fields, [text for _, text in named])
         return tuple(Named(n, self._expr(text, fields)) for n, text in named)
 
@@ -152,8 +153,8 @@ class Analyser:
         with self._errors(fields, [condition]):
             chosen = self._frame(fields).select(*self._inputs(fields, [condition]))
             ((item,),) = self._projects(chosen._jdf.queryExecution().analyzed())
-        node = item.child() if "Alias" in self._printer.kinds(item) else item
-        return list(conjuncts(self._printer, node, fields, names, fold))
+            node = item.child() if "Alias" in self._printer.kinds(item) else item
+            return list(conjuncts(self._printer, node, fields, names, fold))
 
     @_refusing_depth
     def placed(
@@ -188,14 +189,14 @@ class Analyser:
             grouped = frame.groupBy(*self._inputs(fields, keys))
             inputs = self._inputs(fields, aggs)
             plan = grouped.agg(*inputs)._jdf.queryExecution().analyzed()
-        if plan.nodeName() != "Aggregate" or plan.child().nodeName() not in _LEAVES:
-            raise self._plan_error(plan)
-        grouping = items(plan.groupingExpressions())
-        columns = items(plan.aggregateExpressions())
-        named_keys = self._keys(fields, columns[: len(grouping)])
-        names = [k.name for k in named_keys]
-        cutter = Cutter(self._printer, tuple(fields), grouping, names, time)
-        cut = [(str(item.name()), cutter.output(item)) for item in columns[len(grouping) :]]
+            if plan.nodeName() != "Aggregate" or plan.child().nodeName() not in _LEAVES:
+                raise self._plan_error(plan)
+            grouping = items(plan.groupingExpressions())
+            columns = items(plan.aggregateExpressions())
+            named_keys = self._keys(fields, columns[: len(grouping)])
+            names = [k.name for k in named_keys]
+            cutter = Cutter(self._printer, tuple(fields), grouping, names, time)
+            cut = [(str(item.name()), cutter.output(item)) for item in columns[len(grouping) :]]
         self._check(fields, [text for call in cutter.calls for text in call.args])
         primitives = tuple(
             Primitive(
@@ -343,7 +344,7 @@ class Analyser:
             return
         wrong, failed = texts, None
         try:
-            with _quiet():
+            with _quiet(), captured():
                 columns = [F.expr(t.sql).alias(ours(f"_c{i}")) for i, t in enumerate(texts)]
                 plan = self._frame(fields).select(*columns)._jdf.queryExecution().analyzed()
             again = [item.child() for item in items(plan.projectList())]
@@ -389,12 +390,12 @@ class Analyser:
 
     @contextmanager
     def _errors(self, fields: Sequence[Field], exprs: Sequence[Column | str]) -> Iterator[None]:
-        """Spark's analysis under the settings of this moment, its errors as ours."""
+        """Spark's analysis under the settings of this moment, its errors as ours: also those of constants that it computes for a text."""
         from pyspark.errors import PySparkException
 
         self._printer.meaning = current(self._spark)
         try:
-            with _quiet():
+            with _quiet(), captured():
                 yield
         except PySparkException as error:
             raise _translated(error, fields, exprs) from error

@@ -60,6 +60,7 @@ def conjuncts(
 def _constant(node: Any) -> str | None:
     """The literal of a constant integer or span of time."""
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     if not node.foldable():
         return None
@@ -69,7 +70,7 @@ def _constant(node: Any) -> str | None:
         return None
     try:
         value = node.eval(None)
-    except Py4JJavaError:
+    except (PySparkException, Py4JJavaError):
         return None  # it fails for every row, which is for Spark to say
     if value is None:
         return None

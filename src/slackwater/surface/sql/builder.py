@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from slackwater.errors import AnalysisError
 from slackwater.surface.named_views import views_of
 from slackwater.surface.sql.calls import AGGREGATES, calls
 from slackwater.surface.sql.conjuncts import conjuncts
@@ -32,6 +33,7 @@ from slackwater.surface.sql.tree import (
     Word,
 )
 from slackwater.surface.sql.views import Views
+from slackwater.surface.sql.window_filters import Filters, filters_of, of_groups
 from slackwater.surface.sql.windows import check_node, of_clause, of_function
 
 if TYPE_CHECKING:
@@ -112,7 +114,10 @@ class Builder:
                 hint="leave EMIT out, or write ORDER BY and the time",
             )  # fmt: skip
         relation = self._windowed(select, relation)
-        relation = self._filtered(relation, select.where, left, len(where))
+        try:
+            relation = self._filtered(relation, select.where, left, len(where))
+        except AnalysisError as error:
+            raise of_groups(error, select, self.expressions) from None
         scope = Scope(relation, self.expressions)
         groups = GroupBuilder(select, scope, self._functions, ended=self._ended)
         clause = relation.window is not None and relation.window.kind == "clause"
@@ -159,16 +164,19 @@ class Builder:
     ) -> Relation:
         if where is None or not left:
             return relation
-        if relation.window is not None and getattr(relation.window.spec, "at", "") == "operator":
+        scope = Scope(relation, self.expressions)
+        # All of WHERE stays one condition, unless a join took parts of it, or it speaks of the window.
+        filters = filters_of(where, scope) if len(left) == whole else Filters(tuple((c, {}) for c in left))  # fmt: skip
+        relation = replace(relation, chosen=(*relation.chosen, *filters.windows))
+        if relation.window is not None and filters.rows:
+            relation = replace(relation, window=replace(relation.window, narrowed=True))
+        if filters.rows and relation.window is not None and getattr(relation.window.spec, "at", "") == "operator":  # fmt: skip
             raise self.text.error(
                 where.span, "BAD_WINDOW", "the window counts the rows of FROM, and WHERE would leave some out first",
                 hint="put WHERE into the sub-query, or count there", also=relation.window.span,
             )  # fmt: skip
-        scope = Scope(relation, self.expressions)
-        # All of WHERE stays one condition, unless a join took parts of it.
-        cuts = [where] if len(left) == whole else list(left)
-        for cut in cuts:
-            written = scope.written(cut)
+        for cut, swaps in filters.rows:
+            written = scope.written(cut, None, swaps)
             with self.expressions.blamed([written], cut.span, columns=relation.stream.columns):
                 relation = relation.of(relation.stream.where(written.text))
             self.expressions.clauses.note(relation.stream._node, cut.span)

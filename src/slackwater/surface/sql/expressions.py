@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.analysis.spark_errors import captured
 from slackwater.errors import AnalysisError
 from slackwater.surface.sql.clauses import Clauses
 from slackwater.surface.sql.cursor import Cursor
@@ -26,6 +27,22 @@ Swaps = Mapping[int, tuple[int, str]]
 """Ranges of tokens, by the number of the first, with their end and what stands in their place."""
 
 _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_PRECISION = ("INVALID_TIMESTAMP_PRECISION", "FEATURE_NOT_ENABLED", "UNSUPPORTED_DATATYPE")
+"""What releases of Spark say of a time with a number of digits."""
+_INPUT = "compute it where the stream is made: CREATE STREAM s TIME ts AS SELECT ... FROM raw, which Spark runs"
+_IN_SQL = {
+    "compute it on the DataFrame, before sw.stream(...), or use Slackwater's operator": _INPUT,
+    "compute it on the DataFrame, before sw.stream(...)": _INPUT,
+    "apply it on the DataFrame, before sw.stream(...)": _INPUT,
+    "add such a column on the DataFrame, before sw.stream(...)": _INPUT,
+    "use groupBy(..., sw.window(...)).agg(...)": "write it into a select list or HAVING with GROUP BY window(ts, '1 minute')",
+    "use sw.window(...)": "write GROUP BY window(ts, '1 minute')",
+    "a name of its own with .alias(...)": "a name of its own with AS",
+    "another name with .alias(...)": "another name with AS",
+    "sw.heavyHitters": "heavy_hitters",
+}
+"""What errors of the analysis say in Python's words, and what SQL says instead."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
@@ -98,13 +115,9 @@ class Expressions:
 
     def names(self, made: Written) -> list[tuple[int, int, Parts]]:
         """The names of columns in an expression as Spark's parser finds them, with their letters."""
-        with self.blamed([made]):
-            try:
-                tree = (
-                    self.spark._jsparkSession.sessionState().sqlParser().parseExpression(made.text)
-                )
-            except Exception as error:
-                raise self._syntax(error, made) from None
+        parser = self.spark._jsparkSession.sessionState().sqlParser()
+        with self.pointing(made):
+            tree = parser.parseExpression(made.text)
         leaves = tree.collectLeaves()
         every: list[tuple[int, int, Parts]] = []
         heads: set[str] = set()
@@ -184,13 +197,16 @@ class Expressions:
             at += 1
         return at
 
-    def _syntax(self, error: Any, made: Written) -> AnalysisError:
-        """An error of Spark's parser as ours."""
+    @contextmanager
+    def pointing(self, made: Written, ours: AnalysisError | None = None) -> Iterator[None]:
+        """Errors of Spark's own, which no analysis of ours has seen, point into the expression that they are about."""
         from pyspark.errors import PySparkException
 
-        if not isinstance(error, PySparkException):
-            raise error
-        return self._pointed(error, [made], [])
+        try:
+            with captured():
+                yield
+        except PySparkException as error:
+            raise self._pointed(error, [made], [], ours) from None
 
     @contextmanager
     def blamed(
@@ -218,7 +234,7 @@ class Expressions:
                 raise self._pointed(cause, guilty, columns, error) from None
             where = guilty[0].span if len(guilty) == 1 else None
             span = where if sure else span or where
-            raise error.at(self.text.place(span or Span(0, 1))) from None
+            raise _in_sql(error).at(self.text.place(span or Span(0, 1))) from None
 
     def _guilty(self, given: Sequence[Written], alone: Callable[[Written], Any]) -> list[Written]:
         guilty = []
@@ -239,6 +255,7 @@ class Expressions:
         """An error of Spark's with its place in the user's text."""
         made = guilty[0]
         span = made.span
+        condition = cause.getCondition() or ""
         contexts = cause.getQueryContext() or []
         parsed = _PARSED.search(str(cause))
         if contexts and contexts[0].stopIndex() >= contexts[0].startIndex() >= 0:
@@ -249,9 +266,10 @@ class Expressions:
             word = re.match(r"\w+|\S|$", made.text[at:])
             at = min(at, max(len(made.text) - 1, 0))
             span = made.back(at, at + max(1, len(word[0]) if word else 1))
+        if (exact := self._exact_time(made, span, condition)) is not None:
+            return exact
         first = _STATE.sub("", str(cause).strip().splitlines()[0])
         first = re.sub(r"^\[[\w.]+\]\s*", "", first)
-        condition = cause.getCondition() or ""
         if ours is not None and ours.condition == "COLUMN_NOT_FOUND":
             name = ours.parameters.get("name", "?")
             return self.text.error(
@@ -267,7 +285,9 @@ class Expressions:
             )  # fmt: skip
         if condition.startswith("PARSE_SYNTAX_ERROR") and parsed is not None:
             return self._broken(made, span, first)
-        hint = ours.hint if ours is not None and ours.hint else "see Spark's reference of SQL"
+        hint = (
+            _in_sql(ours).hint if ours is not None and ours.hint else "see Spark's reference of SQL"
+        )
         return self.text.error(
             span,
             "BAD_EXPRESSION",
@@ -275,6 +295,26 @@ class Expressions:
             hint=hint,
             spark=condition,
         )
+
+    def _exact_time(self, made: Written, span: Span, condition: str) -> AnalysisError | None:
+        """The error of ``TIMESTAMP(3)``: Spark's times have six digits, whatever is asked for."""
+        if condition not in _PRECISION:
+            return None
+        inside = [t for t in self.tokens if made.span.start <= t.start < made.span.end]
+        for i, token in enumerate(inside[:-3]):
+            kind, digits = token.word, inside[i + 2]
+            asked = kind in _TIMES and inside[i + 1].is_sign("(") and digits.text != "6"
+            # Older ones name the place, and may mean another type.
+            if not asked or (condition == "UNSUPPORTED_DATATYPE" and token.start != span.start):
+                continue
+            local = kind == "TIMESTAMP_NTZ" or " ".join(t.word for t in inside[i + 4 : i + 7]) == "WITHOUT TIME ZONE"  # fmt: skip
+            return self.text.error(
+                token.span.to(inside[i + 3].span), "BAD_TYPE",
+                f"there is no {kind}({digits.text}): times have six digits behind the second",
+                hint=f"write {'TIMESTAMP_NTZ' if local else 'TIMESTAMP, or TIMESTAMP_NTZ for local times'}; "
+                "date_trunc('MILLISECOND', t) cuts what is behind the third",
+            )  # fmt: skip
+        return None
 
     def _broken(self, made: Written, span: Span, first: str) -> AnalysisError:
         """An error of syntax; a word near by may be a clause that was misspelled."""
@@ -296,6 +336,14 @@ class Expressions:
         return self.text.error(
             span, "SYNTAX", message, hint="check the operator, comma or bracket in front of it"
         )
+
+
+def _in_sql(error: AnalysisError) -> AnalysisError:
+    """An error of the analysis in words of SQL."""
+    message, hint = error.message, error.hint
+    for python, sql in _IN_SQL.items():
+        message, hint = message.replace(python, sql), hint.replace(python, sql)
+    return AnalysisError(error.condition, message, hint=hint, **error.parameters)
 
 
 def _alike(one: Token, other: Token) -> bool:

@@ -126,6 +126,18 @@ def skip(cursor: Cursor) -> None:
             depth -= 1
 
 
+def beginnings(cursor: Cursor, first: int, last: int) -> list[int]:
+    """The numbers of the tokens with which columns and their types begin, in a list with commas."""
+    depth, begins = 0, [first]
+    for i in range(first, last):
+        token = cursor.tokens[i]
+        depth += token.is_sign("(", "[", "{", "<") - token.is_sign(")", "]", "}", ">")
+        depth -= 2 * token.is_sign(">>")
+        if depth == 0 and token.is_sign(","):
+            begins.append(i + 1)
+    return begins
+
+
 def named(cursor: Cursor, cut: Cut) -> tuple[Cut, Word | None]:
     """An expression without the name that it is given, and that name."""
     tokens = cursor.tokens

@@ -64,8 +64,10 @@ class GroupBuilder(GroupKeys):
         first_output = len(grouped.columns) - len(self._outputs.given)
         names = grouped.columns[first_output:]
         keys = grouped.columns[: len(self.keys)]
+        chosen = [self.expressions.write(cut, None, swaps) for cut, swaps in self.scope.relation.chosen]  # fmt: skip
         if having is not None:
-            condition = self._finished(having, names, keys)
+            chosen.append(self._finished(having, names, keys, plans))
+        for condition in chosen:
             with self.expressions.blamed([condition], condition.span):
                 grouped = grouped.where(condition.text)
             self.expressions.clauses.note(grouped._node, condition.span)
@@ -214,7 +216,16 @@ class GroupBuilder(GroupKeys):
 
         cursor = self.expressions.cursor
         span = Span(self.tokens[call.first].start, self.tokens[call.last - 1].end)
+        behind = call.arguments[-1][1] + 1 if call.arguments else call.first + 3
+        if behind < call.last:
+            raise self.text.error(
+                Span(self.tokens[behind].start, span.end), "BAD_SELECT", f"nothing stands behind {call.name}(...)",
+                hint="choose its rows with WHERE, in a sub-query or for all aggregates",
+            )  # fmt: skip
         arguments = [self.scope.written(cursor.cut(a, b)) for a, b in call.arguments]
+        for one in arguments:
+            with self.expressions.blamed([one], columns=self.scope.stream.columns):
+                self.scope.stream.select(one.text)
         with self.expressions.blamed(arguments, span):
             if call.name in HEAVY_HITTERS:
                 shares = [_number(w.text) for w in arguments[1:]]
@@ -241,11 +252,16 @@ class GroupBuilder(GroupKeys):
 
     # --- the select above -------------------------------------------------------------------------
 
-    def _finished(self, after: _After, names: Sequence[str], keys: Sequence[str]) -> Written:
+    def _finished(
+        self, after: _After, names: Sequence[str], keys: Sequence[str], plans: Sequence[_Plan] = ()
+    ) -> Written:
+        """Its text over the result; what stands behind ``plans`` may be called by its alias."""
         swaps = {at: (end, quoted(names[n])) for at, (end, n) in after.outputs.items()}
         inside = [(a, e) for a, (e, _) in swaps.items()]
-        columns = self._columns.swaps(after.cut).items()
-        swaps |= {at: s for at, s in columns if not any(a <= at < e for a, e in inside)}
+        named = self._columns.swaps(after.cut)
+        if plans:
+            named |= self._aliases(after.cut, names, keys, plans)
+        swaps |= {at: s for at, s in named.items() if not any(a <= at < e for a, e in inside)}
         for key, name in zip(self.keys, keys, strict=True):
             width = key.cut.last - key.cut.first
             for at in range(after.cut.first, after.cut.last - width + 1):
@@ -255,6 +271,47 @@ class GroupBuilder(GroupKeys):
                 if free and not dotted and self.expressions.same(run, self.expressions.tokens_of(key.cut)):  # fmt: skip
                     swaps[at] = (at + width, quoted(name))
         return self.expressions.write(after.cut, None, swaps)
+
+    def _aliases(
+        self, cut: Cut, names: Sequence[str], keys: Sequence[str], plans: Sequence[_Plan]
+    ) -> dict[int, tuple[int, str]]:
+        """Where HAVING calls items by their aliases, or keys by their tables; a key comes before an alias, as in Spark."""
+        taken = {k.name.lower() for k in self.keys if k.name is not None}
+        taken |= {t.column.lower() for t in self.ticks} | set(self._columns.of_keys())
+        items: dict[str, list[_Plan]] = {}
+        for plan in plans:
+            if plan.item.alias is not None and plan.item.alias.name.lower() not in taken:
+                items.setdefault(plan.item.alias.name.lower(), []).append(plan)
+        tables = {s.name.lower() for s in self.scope.relation.sides}
+        if not any(t.is_name and t.name.lower() in {*items, *tables} for t in self.expressions.tokens_of(cut)):  # fmt: skip
+            return {}
+        plain = {k.name: i for i, k in enumerate(self.keys) if k.name and k.written.alias is None}
+        numbers = {self.tokens[i].start: i for i in range(cut.first, cut.last)}
+        written = self.expressions.write(cut)
+        swaps: dict[int, tuple[int, str]] = {}
+        for start, end, parts in self.expressions.names(written):
+            span = written.back(start, end)
+            at, head = numbers.get(span.start), parts[0].lower()
+            if at is None:
+                continue
+            if len(parts) > 1 and head in tables:
+                key = plain.get(self.scope.name_of(parts[:2], span) or "")
+                if key is not None:
+                    swaps[at] = (at + 3, quoted(keys[key]))
+            elif (same := items.get(head)) is not None:
+                if len(same) > 1:
+                    raise self.text.error(
+                        self.tokens[at].span, "AMBIGUOUS_COLUMN", f"{len(same)} items of the select list are called '{parts[0]}'",
+                        hint="give one of them another name", name=parts[0],
+                    )  # fmt: skip
+                swaps[at] = (at + 1, self._text(same[0], names, keys))
+        return swaps
+
+    def _text(self, plan: _Plan, names: Sequence[str], keys: Sequence[str]) -> str:
+        """An item of the select list over the result."""
+        if plan.after is not None:
+            return f"({self._finished(plan.after, names, keys).text})"
+        return quoted(keys[plan.key] if plan.key is not None else names[plan.output or 0])
 
     def _selected(
         self, grouped: Stream, plans: Sequence[_Plan], names: Sequence[str], keys: Sequence[str]

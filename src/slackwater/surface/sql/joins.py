@@ -15,10 +15,11 @@ from slackwater.surface.sql.expressions import Expressions, Parts, Written, quot
 from slackwater.surface.sql.scopes import Relation, Scope, Side, owners
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut, JoinOf, WindowClause, Word
-from slackwater.surface.sql.windows import time_of, tumble_texts
+from slackwater.surface.sql.windows import row_texts, time_of, tumble_texts
 from slackwater.surface.windows import WindowSpec, window
 
 _NO_BAND = ("BAD_JOIN", "UNBOUNDED_STATE", "JOIN_CONDITION")
+_EVERY_PAIR = re.compile("no equality between|without keys every pair")
 _EXAMPLE = re.compile(r"add (.*?) to the condition in on=")
 
 
@@ -127,6 +128,18 @@ class JoinBuilder:
                 "nothing says how far apart in time partners may be, so that rows of both sides would be kept for ever",
                 hint=f"add {where}: AND {example[1] if example else 'a comparison of the two times'}",
             )
+        elif error.condition in ("JOIN_CONDITION", "BAD_JOIN") and _EVERY_PAIR.search(
+            error.message
+        ):
+            error = AnalysisError(
+                error.condition, "the join compares no columns of its sides by =, and not their times, so that rows of both sides would be kept",
+                hint=f"add {where}: AND a.k = b.k, or a comparison of the two times",
+            )  # fmt: skip
+        elif error.condition == "BAD_JOIN" and error.message.startswith("emit"):
+            error = AnalysisError(
+                "BAD_EMIT", "results at any distance in time have no time to be ordered by",
+                hint=f"leave EMIT ORDERED out, or add {where}: AND a comparison of the two times",
+            )  # fmt: skip
         elif error.condition == "JOIN_CONDITION" and "cannot be evaluated" in error.message:
             error = AnalysisError(
                 error.condition, error.message.replace("where=", ""),
@@ -187,6 +200,8 @@ class JoinBuilder:
             if not sides:
                 return None
             scope = scopes[sides[0]]
+            if (computed := scope.computed(parts)) is not None:
+                return computed
             qualified = len(parts) > 1 and any(s.name.lower() == parts[0].lower() for s in scope.relation.sides)  # fmt: skip
             name = scope.place(parts, span) or quoted(parts[0])
             rest = parts[2:] if qualified else parts[1:]
@@ -287,7 +302,10 @@ class JoinBuilder:
                 hint=f"add {names[0]}.{missing} = {names[1]}.{missing}",
             )  # fmt: skip
         rest = [p for p in parts if p not in windows.values()]
-        plain = [replace(r, window=None) for r in (left, right)]
+        plain = [
+            replace(r, window=None, computed=self._of_rows(r, spec))
+            for r, spec in ((left, one), (right, other))
+        ]
         times = [str(one.on), str(other.on)]
         on = [self._written(plain[0], plain[1], cut) for cut in rest] if join.on is not None else []
         both: list[Cut] = []
@@ -308,6 +326,13 @@ class JoinBuilder:
         return Joined(
             replace(made, computed=computed), tuple(where if join.on is not None else rest)
         )
+
+    def _of_rows(self, relation: Relation, spec: WindowSpec) -> dict[str, str]:
+        """The columns of the window of one side, as its own rows give them."""
+        side = relation.sides[0]
+        time = relation.stream._time(spec.on, "a window")
+        texts = row_texts(spec, time, f"{quoted(side.name)}.{quoted(time.name)}")
+        return {f"{side.name}.{column}".lower(): text for column, text in texts.items()}
 
     def _compares(self, cut: Cut, column: str) -> bool:
         tokens = self.expressions.tokens_of(cut)

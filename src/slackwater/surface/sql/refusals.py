@@ -7,12 +7,17 @@ from slackwater.surface.sql.cursor import Cursor
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut
 
+_EQUAL = "; compare the columns with <=>, since nulls are equal here"
+_NOT_IN = (
+    "NOT IN is a LEFT ANTI JOIN but for nulls: the join keeps a row whose key is null, NOT IN drops it, "
+    "and gives nothing at all if the sub-query has a null; add WHERE k IS NOT NULL in front of it"
+)
 CLAUSES = {
     "LIMIT": "rows of a stream have no end; filter with WHERE, or stop the query when there are enough",
     "OFFSET": "rows of a stream have no end; filter with WHERE",
-    "INTERSECT": "write a LEFT SEMI JOIN with a comparison of the two times",
-    "EXCEPT": "write a LEFT ANTI JOIN with a comparison of the two times",
-    "MINUS": "write a LEFT ANTI JOIN with a comparison of the two times",
+    "INTERSECT": f"write SELECT DISTINCT over a LEFT SEMI JOIN with a comparison of the two times{_EQUAL}",
+    "EXCEPT": f"write SELECT DISTINCT over a LEFT ANTI JOIN with a comparison of the two times{_EQUAL}",
+    "MINUS": f"write SELECT DISTINCT over a LEFT ANTI JOIN with a comparison of the two times{_EQUAL}",
     "SORT": "write ORDER BY and the time column",
     "CLUSTER": "leave it out: rows are spread by their keys anyway",
     "DISTRIBUTE": "leave it out: rows are spread by their keys anyway",
@@ -71,7 +76,7 @@ def check(cursor: Cursor, cut: Cut) -> None:
             if before.is_word("IN"):
                 raise refuse(
                     cursor, before.span.to(after.span), "IN (SELECT ...)",
-                    "write a LEFT SEMI JOIN with a comparison of the two times; NOT IN is a LEFT ANTI JOIN",
+                    f"write a LEFT SEMI JOIN with a comparison of the two times; {_NOT_IN}",
                 )  # fmt: skip
             if before.is_word("EXISTS"):
                 raise refuse(

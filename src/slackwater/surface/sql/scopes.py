@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from slackwater.surface.sql.expressions import Expressions, Parts, Written, quoted
+from slackwater.surface.sql.expressions import Expressions, Parts, Swaps, Written, quoted
 from slackwater.surface.sql.text import Span, meant
 from slackwater.surface.sql.tree import Cut, Word
 from slackwater.surface.stream_columns import labelled, sightings
@@ -15,6 +15,10 @@ from slackwater.surface.windows import Windowing
 
 if TYPE_CHECKING:
     from slackwater.surface.stream import Stream
+
+
+Condition = tuple[Cut, Swaps]
+"""An expression, and what stands for the columns of a window in it."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class WindowOf:
     kind: str
     """``clause``, ``function`` or ``call``."""
     partition: tuple[Word, ...] = ()
+    narrowed: bool = False
+    """Whether WHERE leaves some rows out."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ class Relation:
     """Right sides of semi and anti joins, whose columns are gone."""
     computed: Mapping[str, str] = field(default_factory=dict)
     """Texts of columns that no stream has, by ``side.column`` in small letters."""
+    chosen: tuple[Condition, ...] = ()
+    """Conditions on the window, which choose among its groups."""
 
     def of(self, stream: Stream) -> Relation:
         """The same names over another stream that was made of this one."""
@@ -67,11 +75,10 @@ class Scope:
         """The stream whose rows the names are of."""
         return self.relation.stream
 
-    def written(self, cut: Cut, alias: str | None = None, swaps: object = None) -> Written:
+    def written(self, cut: Cut, alias: str | None = None, swaps: Swaps | None = None) -> Written:
         """An expression over the stream."""
-        return self.expressions.write(
-            cut, self.place if self._needs_places(cut) else None, swaps, alias,  # type: ignore[arg-type]
-        )  # fmt: skip
+        place = self.place if self._needs_places(cut) else None
+        return self.expressions.write(cut, place, swaps, alias)
 
     def _needs_places(self, cut: Cut) -> bool:
         if len(self.relation.sides) > 1 or self.relation.computed:
@@ -86,8 +93,7 @@ class Scope:
     def place(self, parts: Parts, span: Span) -> str | None:
         """What a name is called in the stream: first as table.column, then as column.field."""
         if len(parts) > 1 and (side := self._side(parts[0])) is not None:
-            computed = self.relation.computed.get(f"{side.name}.{parts[1]}".lower())
-            if computed is not None:
+            if (computed := self.computed(parts)) is not None:
                 return computed
             name = self._column_of(side, parts[1])
             if name is not None:
@@ -105,6 +111,10 @@ class Scope:
                 hint=f"FROM has: {sides}", name=".".join(parts),
             )  # fmt: skip
         return None
+
+    def computed(self, parts: Parts) -> str | None:
+        """The text of a column that no stream has, if a name is one."""
+        return self.relation.computed.get(".".join(parts).lower()) if len(parts) == 2 else None
 
     def column(self, word: Word) -> str:
         """The name of a column that a clause names, perhaps with a table in front."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.analysis.spark_errors import as_captured
 from slackwater.errors import AnalysisError
 from slackwater.model.policy import MaxDelay
 from slackwater.surface.source import stream as stream_of
 from slackwater.surface.sql.calls import AGGREGATES, calls
 from slackwater.surface.sql.expressions import Expressions, quoted
+from slackwater.surface.sql.extents import beginnings
 from slackwater.surface.sql.places import Directory
 from slackwater.surface.sql.text import Span, meant
 from slackwater.surface.sql.tree import CreateStream, Option, Select, TableName
@@ -80,16 +82,24 @@ class StreamStatements:
             return theirs.load()
 
     def _schema(self, statement: CreateStream) -> Any:
-        from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
 
         if statement.columns is None:
             return None
         written = self.expressions.write(statement.columns)
         try:
-            return StructType.fromDDL(written.text)
-        except PySparkException as error:
-            raise self.expressions._pointed(error, [written], ()) from None
+            with self.expressions.pointing(written):
+                return StructType.fromDDL(written.text)
+        except AnalysisError:
+            # One column alone is a better place than all of them.
+            first, last = statement.columns.first, statement.columns.last
+            begins = beginnings(self.expressions.cursor, first, last)
+            for begin, end in zip(begins, [*(b - 1 for b in begins[1:]), last], strict=True):
+                if begin < end:
+                    column = self.expressions.write(self.expressions.cursor.cut(begin, end))
+                    with self.expressions.pointing(column):
+                        StructType.fromDDL(column.text)
+            raise
 
     def _pointing(self, statement: CreateStream, span: Span) -> Any:
         return _Pointing(self.expressions, span)
@@ -203,7 +213,8 @@ class StreamStatements:
                     continue
                 frame.select(column)
             columns.append(column)
-        return frame.select(*columns)
+        with _Pointing(self.expressions, select.list_span):
+            return frame.select(*columns)
 
 
 class _Pointing:
@@ -224,6 +235,8 @@ class _Pointing:
 
         self._silence.__exit__(None, None, None)
         text = self._expressions.text
+        if isinstance(error, Py4JJavaError) and self._written:
+            error = as_captured(error)
         if isinstance(error, PySparkException):
             if self._written:
                 names = (error.getMessageParameters() or {}).get("objectName", "")

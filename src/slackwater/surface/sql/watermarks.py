@@ -5,17 +5,13 @@ from __future__ import annotations
 from slackwater.model.policy import BoundedDelay
 from slackwater.surface.sql.cursor import Cursor
 from slackwater.surface.sql.durations import duration
+from slackwater.surface.sql.extents import beginnings
 from slackwater.surface.sql.tree import TimeOf
 
 
 def watermarks(cursor: Cursor, first: int, last: int) -> tuple[int, tuple[TimeOf, ...]]:
     """Of the tokens ``first`` to ``last`` the number behind the last column, and the times that watermarks name."""
-    depth, begins = 0, [first]
-    for i in range(first, last):
-        token = cursor.tokens[i]
-        depth += token.is_sign("(", "[", "{", "<") - token.is_sign(")", "]", "}", ">")
-        if depth == 0 and token.is_sign(","):
-            begins.append(i + 1)
+    begins = beginnings(cursor, first, last)
     marks = [i for i in begins if cursor.tokens[i].is_word("WATERMARK") and cursor.tokens[i + 1].is_word("FOR")]  # fmt: skip
     if not marks:
         return last, ()

@@ -58,6 +58,12 @@ class WindowColumns:
             return None  # a session has no id, and other windows are no sessions
         return parts[0].lower()
 
+    def of_keys(self) -> tuple[str, ...]:
+        """The names that are keys of the group: all that a table function adds, else the window itself."""
+        if self.window is None:
+            return ()
+        return COLUMNS if self.window.kind == "function" else STRUCTS
+
     def swaps(self, cut: Cut) -> dict[int, tuple[int, str]]:
         """The columns of windows in an expression, with what stands for them."""
         swaps: dict[int, tuple[int, str]] = {}
@@ -93,7 +99,7 @@ class WindowColumns:
         token = self.tokens[at]
         if self.window is None:
             return None
-        integer = self._time().is_integer
+        integer = self.time().is_integer
         if is_call(cursor, at):
             end = end_of_call(cursor, at)
             self._check_same(cursor.cut(at, end))
@@ -120,7 +126,8 @@ class WindowColumns:
         swaps[at] = (at + width, column_text(name, "window", integer))
         return at + width
 
-    def _time(self) -> TimeColumn:
+    def time(self) -> TimeColumn:
+        """The time that the window goes by."""
         assert self.window is not None
         if isinstance(self.window.spec, RowsSpec):
             return TimeColumn("", "long", None)
@@ -129,7 +136,7 @@ class WindowColumns:
     def _check_same(self, cut: Cut) -> None:
         """``window(...)`` in the select list is the one of GROUP BY."""
         assert self.window is not None
-        time = self._time()
+        time = self.time()
         other = of_call(cut, self.scope).spec
         if ticks_of(other, time) != ticks_of(self.window.spec, time):
             raise self.text.error(

@@ -342,3 +342,39 @@ def tumble_texts(spec: WindowSpec, time: TimeColumn, column: str) -> dict[str, s
         "window_end": f"({start} + {micros.format(long)})",
         "window_time": f"({start} + {micros.format(long - 1)})",
     }
+
+
+def row_texts(spec: WindowSpec, time: TimeColumn, column: str) -> dict[str, str]:
+    """All columns of the window of a row, for conditions: of instants in what the column engine computes itself.
+
+    Those of `tumble_texts` stay as they are, since restarts compare the texts of select lists.
+    """
+    if time.kind == "window":
+        column = f"({column}.`end` - {'1' if time.is_integer else 'INTERVAL 1 MICROSECOND'})"
+    long = int(parse_span(spec.range, time, what="the size"))
+    origin = 0
+    if spec.origin is not None:
+        origin = int(parse_instant(spec.origin, time, "UTC", what="the origin"))
+    at = f"unix_micros({column})"
+    if time.is_integer:
+        at = column
+    elif time.is_local:
+        # As an interval, which knows no zone and so no hour that a zone leaves out.
+        since = f"CAST({column} - TIMESTAMP_NTZ'1970-01-01 00:00:00' AS INTERVAL SECOND)"
+        at = f"CAST(CAST({since} AS DECIMAL(20, 6)) * 1000000 AS BIGINT)"
+    past = f"pmod({_plus(at, -origin % long)}, {long}L)"
+    ends = {"window_start": 0, "window_end": long, "window_time": long - 1}
+    texts = {name: _plus(f"({at} - {past})", more) for name, more in ends.items()}
+    if time.is_local:
+        micros = {n: f"make_dt_interval(0, 0, 0, ({t}) / 1000000BD)" for n, t in texts.items()}
+        texts = {n: f"(TIMESTAMP_NTZ'1970-01-01 00:00:00' + {m})" for n, m in micros.items()}
+    elif not time.is_integer:
+        texts = {n: f"timestamp_micros({t})" for n, t in texts.items()}
+    struct = f"named_struct('start', {texts['window_start']}, 'end', {texts['window_end']})"
+    wid = f"({_plus(f'({at} - {past})', -origin)} DIV {long}L)"
+    return {**texts, "wid": wid, "window": struct}
+
+
+def _plus(text: str, more: int) -> str:
+    """A sum of a text and a number of ticks."""
+    return f"({text} {'-' if more < 0 else '+'} {abs(more)}L)" if more else text
