@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
-from slackwater.engine.progress import quality as on_driver
+from slackwater.engine.store import manifest as manifests
 from slackwater.model.aggregate import Primitive
 from slackwater.model.node import Aggregate, Source
 from slackwater.model.policy import Quality
@@ -18,7 +18,9 @@ from slackwater.model.schema import Field, Named, column
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.quality.adwin import Adwin
 from slackwater.semantics.quality.late_sums import LateSums
+from slackwater.semantics.quality.needs import FEWEST
 from slackwater.semantics.quality.statistics import Bag, Observations, StreamStatistics
+from slackwater.surface.explain import explain_plan
 from tests.engine.in_process import Engine, Make
 from tests.engine.test_quality import FIELDS, TIME, WINDOW, even, run, stream
 
@@ -100,4 +102,22 @@ def test_statistics_of_one_stream_go_on_apart() -> None:
     other = {**before, "since": 1_000}
     assert seen.of(other, bag).window is a.window
     assert seen.of(before, replace(bag, late=11)).window is not a.window
-    assert on_driver.Observations is Observations
+
+
+def test_until_slack_follows_the_target_progress_and_explain_say_so(engine: Make) -> None:
+    rows = stream(3, 6_000, rate=2.0)
+    made = run(engine, targets(ERRORS[1:2]), rows, even(len(rows), 20), groups=1)
+    shown = [r["streams"]["s"]["quality"]["ts"] for r in made.records]
+    early = [q["warmup"] for q in shown if q["warmup"] is not None]
+    assert [q["warm"] for q in shown] == [False] * len(early) + [True] * (len(shown) - len(early))
+    windows = [w["windows"] for w in early]
+    assert windows[0] == 0 and 10 <= windows[-1] < 40 and windows == sorted(windows)
+    # Five windows share a row; of so many the next is the largest with the rest of the probability.
+    expected = [w["expected"] for w in early]
+    assert expected[-1] == pytest.approx(windows[-1] / 5 / (windows[-1] / 5 + 1), abs=0.05)
+    assert {w["of"] for w in early} == {FEWEST} and expected == sorted(expected)
+    plan = made.loop.query.plan
+    assert "quality of ts: warming up, 0 of 40 windows are known" in explain_plan(plan, made.inputs)
+    last = manifests.last(made.checkpoint)
+    assert last is not None
+    assert "warming up" not in explain_plan(plan, made.inputs, states=last.sources)

@@ -216,6 +216,8 @@ class Adaptation:
         """How far the beginning is; None once slack follows what most windows needed, or the model where that is asked for."""
         if not self.by_needs:
             return None if self.warm else WarmUp(0, 1)
+        if self.first is None:
+            return WarmUp(0, FEWEST)
         known = []
         for consumer, state in zip(self.consumers, self.states, strict=True):
             w = consumer.window
