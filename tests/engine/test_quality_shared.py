@@ -94,8 +94,9 @@ def test_statistics_of_one_stream_go_on_apart() -> None:
     before, bag = first.to_json(), Bag(2, 50, 10, 20, 60, {1: 10}, 30, 2_100, 0, {1: 10})
     seen = Observations()
     a, b = seen.of(before, bag), seen.of(before, bag)
-    a.forget()
     a.recent.keep(2_100, 50)
+    assert a.recent.to_json() != b.recent.to_json() == seen.of(before, bag).recent.to_json()
+    a.forget()
     assert a.window is b.window and b.since is None and a.since is not None
     assert b.to_json() == seen.of(before, bag).to_json() != a.to_json()
     # The window is one still where the rest differs.

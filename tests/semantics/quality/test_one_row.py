@@ -83,7 +83,9 @@ def test_one_row_of_any_lateness_changes_slack_by_at_most_a_tenth(
 
 def missed_by_one_row(overlap: int) -> Needs:
     """Windows that need 10, then as many as share a row that need more, one row less late than the other."""
-    done = [10, 9, 8, 7] * 100 + [40 + i for i in range(overlap)][::-1] + [10, 9] * 10
+    done = (
+        [10, 9, 8, 7] * max(10, 6 * overlap) + [40 + i for i in range(overlap)][::-1] + [10, 9, 8]
+    )
     return Needs(1, 0.97, done=done, until=len(done))
 
 
@@ -93,11 +95,11 @@ def test_windows_that_one_row_has_spoilt_count_no_more(overlap: int) -> None:
     asked: Any = ([], 0.01, 0.95, float(overlap))
     assert needs.slack(*asked) == (10, True)
     # Two rows are no accident.
-    needs.done = [*needs.done, 40, 40, 40]
-    assert needs.slack(*asked)[0] == (40 if overlap > 1 else 10)
+    needs.done = [*needs.done, 40]
+    assert (needs.slack(*asked)[0] or 0) >= 40
     # Nor is a need that is like others.
     assert OUTLIER == 1.5
-    needs.done = [15 if n >= 40 else n for n in needs.done[:-3]]
+    needs.done = [15 if n >= 40 else n for n in needs.done[:-1]]
     assert max(needs._without_outlier(0.95, overlap)) == 15
     # Of few windows it is not known which is usual.
     needs.done = [10] * (20 * overlap - 1) + [40] * overlap
