@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 
 _HASH = ours("_hash")
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Observed:
         self._masks.append(mask)
         return len(self._masks) - 1
 
-    def once(self, key: tuple[Any, ...], find: Callable[[], Found]) -> Found:
+    def once(self, key: tuple[Any, ...], find: Callable[[], Value]) -> Value:
         """What was found under an equal key, or is found now."""
         for known, value in self._known:
             if known == key:
-                return cast("Found", value)
+                return cast("Value", value)
         value = find()
         self._known.append((key, value))
         return value

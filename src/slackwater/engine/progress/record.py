@@ -54,10 +54,10 @@ def quality_record(
     return {"quality": out} if out else {}
 
 
-def _warmup(found: WarmUp | None) -> dict[str, Any] | None:
-    if found is None:
+def _warmup(warmup: WarmUp | None) -> dict[str, Any] | None:
+    if warmup is None:
         return None
-    return {"windows": found.windows, "of": found.wanted, "expected": found.expected}
+    return {"windows": warmup.windows, "of": warmup.wanted, "expected": warmup.expected}
 
 
 def warmup_lines(plan: Plan, source: Source, quality: Mapping[str, QualityState]) -> list[str]:
@@ -66,11 +66,11 @@ def warmup_lines(plan: Plan, source: Source, quality: Mapping[str, QualityState]
     for setting in quality_settings(source):
         if setting.target is None or setting.target.recall is not None:
             continue
-        found = adaptation(plan, source, setting, quality.get(setting.column)).warmup
-        if found is not None:
+        warmup = adaptation(plan, source, setting, quality.get(setting.column)).warmup
+        if warmup is not None:
             lines.append(
-                f"{setting.column}: warming up, {found.windows} of {found.wanted} windows are known; slack is the largest delay or "
-                f"need so far and a margin, with which at least {found.expected:.2f} of windows keep the target"
+                f"{setting.column}: warming up, {warmup.windows} of {warmup.wanted} windows are known; slack is the largest delay or "
+                f"need so far and a margin, with which at least {warmup.expected:.2f} of windows keep the target"
             )
     return lines
 

@@ -44,16 +44,16 @@ class Evidence:
         >>> for _ in range(10):
         ...     one_row = one_row.after(True, 0, 0.95, 11.0)
         >>> round(one_row.windows, 2), one_row.run, round(one_row.rows, 2), one_row.certain
-        (8.62, 11, 1.77, False)
+        (8.62, 11, 1.72, False)
         """
         seldom = 1 - confidence
         often = (1 + seldom) / 2
         sign, contrary = math.log(often / seldom), math.log((1 - often) / (1 - seldom))
         step = (sign if missed else contrary) / alike(overlap)
         windows = max(0.0, self.windows + step)
-        told = sign * rows if rows else contrary / max(1.0, overlap)
-        told = min(MOST_BY_ROWS, max(0.0, self.rows + told))
-        return Evidence(windows, self.run + 1 if windows else 0, told)
+        by_rows = self.rows + (sign * rows if rows else contrary / max(1.0, overlap))
+        by_rows = min(MOST_BY_ROWS, max(0.0, by_rows))
+        return Evidence(windows, self.run + 1 if windows else 0, by_rows)
 
     @property
     def certain(self) -> bool:

@@ -389,13 +389,13 @@ class Observations:
         # A change may have been believed for one stream and not for another: then only the window is the same.
         key = (before["window"], before["newest"], bag)
         window = next((w for k, w in self._windows if k == key), None)
-        found = StreamStatistics.from_json(before, window)
+        after = StreamStatistics.from_json(before, window)
         if bag is not None:
-            found.observe_bag(bag, window)
+            after.observe_bag(bag, window)
         if window is None:
-            self._windows.append((key, found.window))
-        self._known.append((before, bag, found.copied()))
-        return found
+            self._windows.append((key, after.window))
+        self._known.append((before, bag, after.copied()))
+        return after
 
 
 def relative_sync(means: Mapping[str, float]) -> dict[str, float]:

@@ -295,12 +295,12 @@ def simulate(
         more = _margin(max(0, clock - first - reach) / width, confidence)
         longest = math.ceil(reach * more / granule) * granule
         if number + 1 >= warm_rows and clock - first >= width:
-            found, enough = past.slack(whole, known)
-            if found is None or (few and not enough):
+            least, enough = past.slack(whole, known)
+            if least is None or (few and not enough):
                 new = longest
             else:
                 modelled = smallest_slack(delays, width, granule, needed)
-                new = found if enough else max(found, modelled)
+                new = least if enough else max(least, modelled)
         else:
             new = longest
         if new != slack:
@@ -431,8 +431,8 @@ class _Past:
             ratio = often / seldom if sign.need > above else (1 - often) / (1 - seldom)
             evidence = max(0.0, evidence + math.log(ratio) / self.alike)
             rows = sign.rows(above)
-            told = math.log((1 - often) / (1 - seldom)) / self.overlap
-            by_rows += rows * math.log(often / seldom) if rows else told
+            kept = math.log((1 - often) / (1 - seldom)) / self.overlap
+            by_rows += rows * math.log(often / seldom) if rows else kept
             by_rows = min(15.0, max(0.0, by_rows))
         return evidence, first, by_rows
 
