@@ -280,7 +280,8 @@ def test_batches_follow_a_change_of_delays(engine: Make, means: tuple[int, int])
     assert np.mean([abs(found[w] - true[w]) <= 0.03 * true[w] for w in late]) >= 0.95
     slacks = [q["slack"] for q in quality(ours)]
     if means[0] < means[1]:
-        assert max(slacks[3:25]) < 20 and min(slacks[32:]) > 120
+        # In the beginning it is the largest delay.
+        assert max(slacks[18:25]) < 20 and min(slacks[32:]) > 120
     else:
         assert min(slacks[5:25]) > 120 and slacks[-1] < 20
 

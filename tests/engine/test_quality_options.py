@@ -53,8 +53,8 @@ def test_a_controller_steers_the_slack_by_what_windows_turned_out_to_hold(engine
 
 def test_results_of_single_groups_need_more_than_the_total(engine: Make) -> None:
     """A group has a fifth of the rows, so what its result misses by chance weighs more."""
-    rows = stream(9, 3_000, rate=4.0)
-    cuts = even(len(rows), 7)
+    rows = stream(9, 6_000, rate=4.0)
+    cuts = even(len(rows), 14)
     last = {}
     for per in ("total", "group"):
         policy = Quality(error=0.03, per=per, granularity=2)  # type: ignore[arg-type]

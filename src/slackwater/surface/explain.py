@@ -19,11 +19,13 @@ from slackwater.engine.plan.reading import (
     described,
     unknown,
 )
+from slackwater.engine.progress.record import warmup_lines
 from slackwater.engine.store.statistics import OperatorStatistics, Statistics
 from slackwater.model.node import Node, Source
 from slackwater.model.render import render
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.contracts.findings import edges
+from slackwater.semantics.progress import SourceState
 from slackwater.semantics.state_bounds import freed_by
 from slackwater.surface.check import edge_lines
 from slackwater.surface.relation_uses import relation_lines
@@ -49,12 +51,13 @@ def explain_query(
     statistics: Statistics | None = None,
     feedback: Sequence[str] = (),
     relations: Sequence[str] | None = None,
+    states: Mapping[str, SourceState] | None = None,
 ) -> str:
     """The plan, and the scheme on every edge of the query as it was written, with these ``outputs``.
 
     ``feedback`` says what feedback stands, and what guards it has put up.
     """
-    text = explain_plan(plan, inputs, extended=extended, statistics=statistics)
+    text = explain_plan(plan, inputs, extended=extended, statistics=statistics, states=states)
     if feedback:
         text = "\n".join([text, "", "== Feedback ==", *feedback])
     lines = relation_lines(plan) if relations is None else relations
@@ -70,8 +73,9 @@ def explain_plan(
     *,
     extended: bool = False,
     statistics: Statistics | None = None,
+    states: Mapping[str, SourceState] | None = None,
 ) -> str:
-    """The plan as text, with what a running query has measured."""
+    """The plan as text, with what a running query has measured, and knows of its streams."""
     lines = ["== Query =="]
     for output in plan.outputs:
         lines.append(f"output {output.name}")
@@ -82,6 +86,9 @@ def explain_plan(
         reading = plan.readings[source.input]
         lines.append(f"level 0, stream {source.name}: {_source(plan, inputs, source)}")
         lines.append(f"  reading: {described(reading)}")
+        state = (states or {}).get(source.name)
+        quality = {} if state is None else state.quality
+        lines.extend(f"  quality of {line}" for line in warmup_lines(plan, source, quality))
         for path in plan.paths_from(source.name):
             lines.extend("  " + line for line in _path(path, reading.by_columns))
     for operator in sorted(plan.operators, key=lambda op: op.level):

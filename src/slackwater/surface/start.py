@@ -340,6 +340,7 @@ class _Group:
             lambda extended: explain_query(
                 plan, inputs, [w._stream._node for w in writers], extended=extended,
                 statistics=loop.last.statistics if loop.last is not None else {},
+                states=loop.last.sources if loop.last is not None else {},
                 feedback=[
                     *guard_lines(plan, loop.last, query.reach),
                     *pace_lines(plan, loop.last, query.reach),

@@ -99,7 +99,7 @@ def test_a_state_of_an_earlier_version_goes_on() -> None:
         del kept["statistics"][name]
     del kept["statistics"]["window"]["base"]
     (state,) = kept["states"].values()
-    for name in ("missing", "since", "told", "evidence", "run", "start", "rows", "after"):
+    for name in ("missing", "since", "told", "evidence", "start", "rows", "after", "new"):
         del state["needs"][name]
     old = Adaptation.resumed(
         AdaptationState.from_json(kept), adaptation.target, adaptation.consumers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,20 @@ def drive(state: MeasuredSlack, times: np.ndarray, late: np.ndarray, stop: int, 
     return slacks
 
 
+def test_the_recall_that_is_aimed_at_does_not_swing() -> None:
+    """A tenth of what may be lost is kept in reserve, and what is lacking is not made good by waiting for all results."""
+    rng = np.random.default_rng(4)
+    times, late = stream(rng, 3000, 0.2, 200)
+    for limit, needed in ((None, 0.955), (0, 0.98)):
+        state = MeasuredSlack.fresh(replace(RecallTarget(0.95, 600, 10, 10), limit=limit))
+        aims = []
+        for stop in range(1_500, 3_000, 300):
+            drive(state, times, late, stop, stop - 300 if aims else 0)
+            aims.append(state.needed)
+        assert all(0.955 - 1e-9 <= a <= 0.98 + 1e-9 for a in aims if a is not None)
+        assert any(a == pytest.approx(needed) for a in aims)
+
+
 @pytest.mark.spec("QD-E4", "QD-E8")
 def test_slack_settles_where_measured_recall_meets_the_target() -> None:
     rng = np.random.default_rng(4)
@@ -105,7 +120,7 @@ def test_slack_settles_where_measured_recall_meets_the_target() -> None:
     assert slacks[0] == 500  # not warm yet: the largest delay
     settled = np.array(slacks[100:])
     # 5 % of the results need more than 150.
-    assert 130 <= settled.mean() <= 170
+    assert 140 <= settled.mean() <= 170
     assert state.estimated is not None and 0.945 <= state.estimated <= 0.98
 
 

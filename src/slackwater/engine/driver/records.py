@@ -22,6 +22,7 @@ from slackwater.semantics.bounds import END, START
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.progress import ColumnState, SourceState
+from slackwater.semantics.quality.statistics import Observations
 from slackwater.semantics.summary import SourceSummary
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ def progress_record(
     """All that is known of a batch when it commits."""
     plan = query.plan
     summaries = progress_of(reports).summaries
+    observations = Observations()
     streams = {
         s.name: {
             **_stream(s, done.sources[s.name], summaries[s.name]),
-            **quality_record(plan, s, done.sources[s.name].quality),
+            **quality_record(plan, s, done.sources[s.name].quality, observations),
         }
         for s in plan.sources
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +36,8 @@ Mask = NDArray[np.bool_]
 
 _HASH = ours("_hash")
 
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True)
 class UsableRows:
@@ -57,12 +61,45 @@ class UsableRows:
         return rows, left, self.usable & rows[PASS].to_numpy(zero_copy_only=False)
 
 
+class Observed:
+    """What has been observed of the chunk of rows at hand: streams that differ in their policy alone observe it once."""
+
+    def __init__(self) -> None:
+        self._chunk: tuple[int, int] | None = None
+        self._known: list[tuple[Any, Any]] = []
+        self._masks: list[Mask] = []
+
+    def begin(self, chunk: tuple[int, int]) -> None:
+        """Rows of the chunk of that number of an input come next; what is known of another one is of no use any more."""
+        if chunk != self._chunk:
+            self._chunk, self._known, self._masks = chunk, [], []
+
+    def mask(self, mask: Mask) -> int:
+        """A number for all masks of the chunk that are equal."""
+        for i, known in enumerate(self._masks):
+            if np.array_equal(known, mask):
+                return i
+        self._masks.append(mask)
+        return len(self._masks) - 1
+
+    def once(self, key: tuple[Any, ...], find: Callable[[], Value]) -> Value:
+        """What was found under an equal key, or is found now."""
+        for known, value in self._known:
+            if known == key:
+                return cast("Value", value)
+        value = find()
+        self._known.append((key, value))
+        return value
+
+
 class QualityRows:
     """One source in one task; empty where none of its columns has a target that needs rows."""
 
-    def __init__(self, batch: Batch, source: Source):
+    def __init__(self, batch: Batch, source: Source, observed: Observed):
         self.batch = batch
         self.source = source
+        self.observed = observed
+        self.chunks = 0
         self.settings = [s for s in quality_settings(source) if not s.strict]
         self.readers = {s.column: readers(batch.plan, source, s.column) for s in self.settings}
 
@@ -77,16 +114,24 @@ class QualityRows:
     ) -> dict[str, Gathered]:
         """What one chunk of rows tells, by time column."""
         by_column = {}
+        self.observed.begin((self.source.input, self.chunks))
+        self.chunks += 1
         columns = [t.name for t in self.source.times]
         for setting in self.settings:
             verdict = judged[columns.index(setting.column)]
             usable = data & verdict.plausible
             granularity, edges = self._known(setting, names)
-            bag = _bag(edges, usable, codes, verdict.ticks, granularity)
+            ticks = verdict.ticks
+            # Two streams whose keys are equal see the same rows with the same delays.
+            which = (setting.column, self.source.partition, names, self.observed.mask(usable))
+            delays = (*which, granularity, edges)
+            bag = self.observed.once(
+                ("bag", *delays), partial(_bag, edges, usable, codes, ticks, granularity)
+            )
             clocks = np.array([e[-1] if e else START for e in edges], np.int64)[codes]
             chunk = UsableRows(table, usable, ready)
             rows = [
-                self._rows(reader, setting, chunk, verdict.ticks, clocks, granularity)
+                self._rows(reader, setting, chunk, ticks, clocks, granularity, delays)
                 for reader in self.readers[setting.column]
             ]
             by_column[setting.column] = Gathered(bag, tuple(rows))
@@ -109,23 +154,33 @@ class QualityRows:
         ticks: NDArray[np.int64],
         clocks: NDArray[np.int64],
         granularity: int,
+        delays: tuple[Any, ...],
     ) -> GatheredRows:
         window = reader.consumer.window
+        way = (reader.path.steps, reader.values)
         bound = self.batch.bound(self.source.name, setting.column)
         times = ticks[chunk.usable]
         counted = {} if window is None else tally(times, closed_by(bound, window), window)
         seen = Moments.ones(len(times))
         if chunk.lacks_steps(reader.path):
             return GatheredRows(counted, (seen, seen, *[Moments()] * len(reader.values)))
-        fed = feed(self.batch, reader, chunk)
+        fed = self.observed.once(
+            ("rows", *delays[:-2], *way), partial(feed, self.batch, reader, chunk)
+        )
         values = [v[fed.passed] for v in fed.values]
         passed = Moments.ones(int(fed.passed.sum()))
         late = LateSums()
         if window is not None and setting.target is not None:
             at = clocks[chunk.usable][fed.passed]
-            late = LateSums.of(times[fed.passed], at, values, window, granularity)
+            late = self.observed.once(
+                ("late", *delays, *way, window),
+                partial(LateSums.of, times[fed.passed], at, values, window, granularity),
+            )
         groups = self._groups(reader, setting, chunk)
-        return GatheredRows(counted, (seen, passed, *(Moments.of(v) for v in values)), groups, late)
+        moments = self.observed.once(
+            ("moments", *delays[:-2], *way), lambda: [Moments.of(v) for v in values]
+        )
+        return GatheredRows(counted, (seen, passed, *moments), groups, late)
 
     def _groups(
         self, reader: Reader, setting: BoundRule, chunk: UsableRows

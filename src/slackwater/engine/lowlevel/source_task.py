@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slackwater.engine.lowlevel.arrival import arrival_summaries, sortable
 from slackwater.engine.lowlevel.punctuation import Punctuation
-from slackwater.engine.lowlevel.quality_rows import QualityRows
+from slackwater.engine.lowlevel.quality_rows import Observed, QualityRows
 from slackwater.engine.lowlevel.strict_rows import StrictRows, in_order
 from slackwater.engine.paths.batch import Batch
 from slackwater.engine.paths.delivery import Delivery
@@ -49,7 +49,7 @@ Mask = NDArray[np.bool_]
 class SourceTask:
     """One source in one low-level task."""
 
-    def __init__(self, batch: Batch, source: Source, delivery: Delivery):
+    def __init__(self, batch: Batch, source: Source, delivery: Delivery, observed: Observed):
         self.batch = batch
         self.source = source
         self.delivery = delivery
@@ -60,7 +60,7 @@ class SourceTask:
             if isinstance(m, Late) and m.source is source
         ]  # fmt: skip
         self.punctuation = Punctuation(batch, source, self.settings)
-        self.quality = QualityRows(batch, source)
+        self.quality = QualityRows(batch, source, observed)
         self.strict = StrictRows(batch, source)
         self.waiting: list[tuple[pa.Table, dict[int, pa.Table]]] = []
         self.summaries: list[SourceSummary] = []

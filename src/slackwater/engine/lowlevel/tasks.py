@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from slackwater.engine.lowlevel.fused import Fused, deliver_fused
 from slackwater.engine.lowlevel.fused_scan import reduce_splits
 from slackwater.engine.lowlevel.given_up import GivenUp
+from slackwater.engine.lowlevel.quality_rows import Observed
 from slackwater.engine.lowlevel.source_task import SourceTask, broadcast_summaries
 from slackwater.engine.lowlevel.splits import Split, read_fields, scan_rows, scanned
 from slackwater.engine.operators.low_table import LowDelivery
@@ -51,7 +52,8 @@ def row_task(batch: Batch, inputs: Sequence[RowInput]) -> Task:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         delivery = LowDelivery(batch, f"l0r{_partition_id()}")
-        tasks = [SourceTask(batch, s, delivery) for s in batch.plan.sources]
+        observed = Observed()
+        tasks = [SourceTask(batch, s, delivery, observed) for s in batch.plan.sources]
         for chunk in _chunks(batches):
             for item in inputs:
                 _take(item, tasks, chunk)
@@ -96,7 +98,7 @@ def partial_task(batch: Batch, fused: Fused, columns: tuple[tuple[str, str], ...
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         delivery = LowDelivery(batch, f"l0p{_partition_id()}")
-        task = SourceTask(batch, fused.source, delivery)
+        task = SourceTask(batch, fused.source, delivery, Observed())
         received = list(batches)
         if received:
             table = pa.Table.from_batches(received)
@@ -121,7 +123,8 @@ def split_task(batch: Batch, splits: dict[int, dict[str, list[Split]]]) -> Task:
                     mine = splits.get(number, {}).get(str(alike[0].input), [])
                     if not mine:
                         continue
-                    readers = [SourceTask(batch, source, delivery) for source in alike]
+                    observed = Observed()
+                    readers = [SourceTask(batch, source, delivery, observed) for source in alike]
                     tasks += readers
                     _scan(batch.plan, readers, mine)
                 delivery.flow_over()

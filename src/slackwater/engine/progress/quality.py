@@ -27,7 +27,7 @@ from slackwater.semantics.quality.gathered import Gathered
 from slackwater.semantics.quality.measure import stride
 from slackwater.semantics.quality.moments import Moments
 from slackwater.semantics.quality.state import Arrived, QualityState
-from slackwater.semantics.quality.statistics import next_edges
+from slackwater.semantics.quality.statistics import Bag, Observations, next_edges
 from slackwater.semantics.quality.target import Consumer
 from slackwater.semantics.quality.threshold import Asked
 from slackwater.semantics.settings import BoundRule, resolve_source
@@ -170,14 +170,27 @@ def _check_relations(
 
 
 def adaptation(
-    plan: Plan, source: Source, setting: BoundRule, known: QualityState | None
+    plan: Plan,
+    source: Source,
+    setting: BoundRule,
+    known: QualityState | None,
+    observations: Observations | None = None,
+    bag: Bag | None = None,
 ) -> Adaptation:
-    """The adaptation of a column as a batch finds it; ``known`` is its part of the source's state."""
+    """The adaptation of a column as a batch finds it; ``known`` is its part of the source's state.
+
+    With ``observations`` its statistics have seen the rows of ``bag``.
+    """
     assert setting.target is not None
     consumers = [r.consumer for r in readers(plan, source, setting.column)]
-    if known is None or known.adaptation is None:
-        return Adaptation.fresh(setting.target, consumers)
-    return Adaptation.resumed(known.adaptation, setting.target, consumers)
+    before = None if known is None else known.adaptation
+    if before is None:
+        fresh = Adaptation.fresh(setting.target, consumers)
+        if observations is not None:
+            fresh.statistics = observations.of(fresh.statistics.to_json(), bag)
+        return fresh
+    statistics = None if observations is None else observations.of(before.statistics, bag)
+    return Adaptation.resumed(before, setting.target, consumers, statistics)
 
 
 def durable(adapting: Adaptation, bound: int | None = None) -> QualityState:
@@ -194,7 +207,7 @@ def adapted(
 
     ``before`` are the states that the batch began with, ``progress`` is what its tasks agreed on.
     """
-    states = dict(progress.states)
+    states, observations = dict(progress.states), Observations()
     for source in plan.sources:
         for setting in quality_settings(source):
             gathered = progress.summaries[source.name].quality.get(setting.column)
@@ -206,10 +219,13 @@ def adapted(
                     known = replace(known, arrived=Arrived())
                     states[source.name] = state.with_quality(setting.column, known)
                 continue
-            adapting = adaptation(plan, source, setting, known)
+            bag = gathered.bag
+            before_rows = None if known is None else known.adaptation
+            first = before_rows is None or before_rows.statistics["newest"] is None
+            adapting = adaptation(plan, source, setting, known, observations, bag)
             old, column = before.get(source.name), state.columns[setting.column]
             bound = START if old is None else old.bounds.get(setting.column, START)
-            _batch(adapting, gathered, bound, column.bound)
+            _batch(adapting, gathered, bound, column.bound, first=first)
             for name, part in column.partitions.items():
                 if part.hi is not None:
                     edges, reach = adapting.edges.get(name, []), adapting.statistics.reach
@@ -221,12 +237,12 @@ def adapted(
     return states
 
 
-def _batch(adapting: Adaptation, gathered: Gathered, bound: int, after: int) -> None:
-    """Take a batch: its rows, the windows that it closed, and the next slack."""
+def _batch(
+    adapting: Adaptation, gathered: Gathered, bound: int, after: int, *, first: bool
+) -> None:
+    """Take a batch whose rows are in the statistics: the windows that it closed, and the next slack."""
     if gathered.bag is None or gathered.bag.newest is None:
         return
-    first = adapting.statistics.newest is None
-    adapting.statistics.observe_bag(gathered.bag)
     for at, rows in enumerate(gathered.consumers):
         state, window = adapting.states[at], adapting.consumers[at].window
         state.coverage.add(rows.tally)

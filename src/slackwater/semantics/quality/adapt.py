@@ -8,6 +8,7 @@ delay seen, as far as the histogram of delays reaches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from slackwater.model.window import TimeWindow
+from slackwater.semantics.limits import START
 from slackwater.semantics.quality.controller import Controller
-from slackwater.semantics.quality.evidence import first_level
+from slackwater.semantics.quality.evidence import first_level, margin
 from slackwater.semantics.quality.measure import Coverage, stride
 from slackwater.semantics.quality.model import candidates, smallest
 from slackwater.semantics.quality.moments import Moments, Recent
-from slackwater.semantics.quality.needs import Needs
+from slackwater.semantics.quality.needs import FEWEST, Needs
 from slackwater.semantics.quality.state import AdaptationState
 from slackwater.semantics.quality.statistics import StreamStatistics
 from slackwater.semantics.quality.target import RETROSPECT, SETTLED, Consumer, Target
@@ -29,6 +31,11 @@ from slackwater.semantics.window_ids import last_complete
 
 LEARNING = 0.05
 """Weight of the latest error of an estimate in their running mean."""
+
+FEW_ROWS = 2
+"""Rows that a window may miss, of which it matters whether one came after the window was judged."""
+OVERLOOKED = 0.2
+"""Share of the misses allowed that may be of windows which were judged before their last row came."""
 
 SEEN, PASSED = 0, 1
 """Columns of moments that count rows: all, and those that reach the aggregate. Its values come after."""
@@ -72,6 +79,24 @@ def fresh_state(target: Target, consumer: Consumer) -> ConsumerState:
     """A consumer before its first row."""
     needs = Needs(target.granularity, first_level(target.confidence))
     return ConsumerState(recent=Recent(2 + consumer.columns), needs=needs)
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The beginning of a stream: the needs of ``windows`` of the ``wanted`` are known, as many as ``apart`` that share no row."""
+
+    windows: int
+    wanted: int
+    apart: float = 0.0
+
+    @property
+    def expected(self) -> float:
+        """The share of windows that keep the target at the least if slack is the largest need, whatever delays are like.
+
+        >>> [round(WarmUp(n, 40, n).expected, 2) for n in (0, 9, 39)]
+        [0.0, 0.9, 0.97]
+        """
+        return self.apart / (self.apart + 1)
 
 
 @dataclass
@@ -134,6 +159,14 @@ class Adaptation:
             wait = max((c.width for c in self.consumers), default=1)
         return s.newest - self.first >= wait
 
+    @property
+    def beginning(self) -> bool:
+        """Whether the needs of too few windows are known for slack to follow them."""
+        return self.by_needs and any(
+            c.window is not None and not s.needs.known
+            for c, s in zip(self.consumers, self.states, strict=True)
+        )
+
     def adapt(self) -> int:
         """Measure, judge, and set the slack for what comes next."""
         s = self.statistics
@@ -153,7 +186,7 @@ class Adaptation:
                 slacks.append(state.controller.slack(s.reach))
                 continue
             slacks.append(self._least(consumer, state))
-        chosen = max(slacks, default=0) if warm else s.reach
+        chosen = max(slacks, default=0) if warm else self._longest
         if self.target.limit is not None:
             chosen = min(chosen, self.target.limit)
         for consumer, state in zip(self.consumers, self.states, strict=True):
@@ -166,8 +199,46 @@ class Adaptation:
         if not self.by_needs or consumer.window is None:
             return self._modelled(consumer, state)
         w, asked = consumer.window, (*self._asked(consumer), self.target.confidence)
-        slack, enough = state.needs.slack(*asked, _overlap(w), self._whole(w))
+        last = self._last_settled(consumer, state, w)
+        slack, enough = state.needs.slack(*asked, _overlap(w), self._whole(w), last)
+        # Where one row spoils a window, the largest delay is the largest need, and known sooner.
+        if slack is None or (not enough and self._one_spoils(consumer, state)):
+            return self._longest
         return slack if enough else max(slack, self._modelled(consumer, state))
+
+    def _last_settled(self, consumer: Consumer, state: ConsumerState, window: TimeWindow) -> int:
+        """The last window whose late rows have come."""
+        settled = self._settled(consumer, state)
+        return START if settled is None else last_complete(settled, window)
+
+    @property
+    def warmup(self) -> WarmUp | None:
+        """How far the beginning is; None once slack follows what most windows needed, or the model where that is asked for."""
+        if not self.by_needs:
+            return None if self.warm else WarmUp(0, 1)
+        if self.first is None:
+            return WarmUp(0, FEWEST)
+        known = []
+        for consumer, state in zip(self.consumers, self.states, strict=True):
+            w = consumer.window
+            if w is not None and not state.needs.known:
+                seen = state.needs.seen(self._whole(w), self._last_settled(consumer, state, w))
+                known.append(WarmUp(min(seen, FEWEST), FEWEST, seen / _overlap(w)))
+        if not known and not self.warm:
+            return WarmUp(0, 1)
+        return min(known, key=lambda w: w.windows, default=None)
+
+    @property
+    def _longest(self) -> int:
+        """The largest delay seen, with a margin for what few windows cannot have shown where slack follows these."""
+        s = self.statistics
+        if not self.by_needs or s.newest is None or self.first is None:
+            return s.reach
+        width = max((c.width for c in self.consumers), default=1)
+        # Of what is more recent long delays cannot be known.
+        seen = max(0, s.newest - self.first - s.reach)
+        more = margin(seen / width, self.target.confidence)
+        return math.ceil(s.reach * more / s.granularity) * s.granularity
 
     def _whole(self, window: TimeWindow) -> int:
         """The first window that the beginning of the stream does not cut: those hold few rows but late ones."""
@@ -199,7 +270,7 @@ class Adaptation:
                 state.bias += LEARNING * (off - state.bias)
         if self.by_needs:
             state.needs.rebin(s.granularity)
-            settled = s.settled(SETTLED)
+            settled = self._settled(consumer, state)
             asked = (*self._asked(consumer), self.target.confidence, _overlap(window))
             if settled is not None:
                 last = last_complete(settled, window)
@@ -208,6 +279,23 @@ class Adaptation:
                 s.forget()
         state.coverage.purge(s.newest - s.reach - window.range - window.slide, window)
         return fresh
+
+    def _rows(self, consumer: Consumer, state: ConsumerState) -> float:
+        """How many rows a window has about now."""
+        seen, passed = state.recent.of(SEEN).rows, state.recent.of(PASSED).rows
+        return self.statistics.rate * consumer.width * (passed / seen if seen else 1.0)
+
+    def _one_spoils(self, consumer: Consumer, state: ConsumerState) -> bool:
+        """Whether a window can miss a row or two at the most; then none may be overlooked."""
+        return self._rows(consumer, state) * self._asked(consumer)[1] < FEW_ROWS
+
+    def _settled(self, consumer: Consumer, state: ConsumerState) -> int | None:
+        """The time before which late rows have come, but for so few that it does not matter which windows have them."""
+        after = 1 - SETTLED
+        if self._one_spoils(consumer, state):
+            seldom = (1 - self.target.confidence) * OVERLOOKED
+            after = min(after, seldom / max(1.0, self._rows(consumer, state)))
+        return self.statistics.settled(1 - after)
 
     def _calm(self) -> int | None:
         """How long nearly all rows take now, if that is much less than before; since when is in the statistics."""
@@ -238,8 +326,7 @@ class Adaptation:
         target = self.target
         if target.error is None:
             return 1.0 if target.coverage is None else target.coverage
-        seen, passed = state.recent.of(SEEN).rows, state.recent.of(PASSED).rows
-        rows = self.statistics.rate * consumer.width * (passed / seen if seen else 1.0)
+        rows = self._rows(consumer, state)
         spreads = [state.recent.of(2 + i).spread for i in range(consumer.columns)]
         if target.per == "total" or not state.groups:
             return threshold(consumer.asked, target.error, target.confidence, rows, spreads)
@@ -263,16 +350,21 @@ class Adaptation:
 
     @classmethod
     def resumed(
-        cls, kept: AdaptationState, target: Target, consumers: Sequence[Consumer]
+        cls,
+        kept: AdaptationState,
+        target: Target,
+        consumers: Sequence[Consumer],
+        statistics: StreamStatistics | None = None,
     ) -> Adaptation:
-        """The inverse of `kept`; consumers that are new on a restart begin afresh."""
+        """The inverse of `kept`; consumers that are new on a restart begin afresh. ``statistics`` are those of the stream, if they are known."""
         states = [
             ConsumerState.from_json(kept.states[c.name])
             if c.name in kept.states
             else fresh_state(target, c)
             for c in consumers
         ]
-        statistics = StreamStatistics.from_json(kept.statistics)
+        if statistics is None:
+            statistics = StreamStatistics.from_json(kept.statistics)
         statistics.window.base = target.granularity
         edges = {name: list(times) for name, times in kept.edges.items()}
         return cls(target, consumers, statistics, states, kept.slack, kept.first, edges)
@@ -280,4 +372,4 @@ class Adaptation:
 
 def _overlap(window: TimeWindow) -> float:
     """How many of the windows that are judged share a row."""
-    return window.range / (window.slide * stride(window))
+    return max(1.0, window.range / (window.slide * stride(window)))

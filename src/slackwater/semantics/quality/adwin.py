@@ -169,6 +169,7 @@ class Adwin:
         """The histogram of all stored blocks is kept as their sum; ``base`` is the least width of bins."""
         self.base = self.base or self.granularity
         self._counts: Ints | None = None
+        self._json: dict[str, Any] | None = None
         self._stored = np.zeros(1, np.int64)
         for block in self.blocks:
             self._stored = added(self._stored, block.counts)
@@ -176,7 +177,7 @@ class Adwin:
     # ---- rows in ----
     def add(self, delays: Ints, begins: Ints, sync: Ints | None = None) -> None:
         """Rows in order of arrival; ``begins`` is the current time before each."""
-        self._counts = None
+        self._counts = self._json = None
         extra = np.zeros_like(delays) if sync is None else sync
         rows = np.concatenate([self.waiting, np.stack([delays, begins, extra])], axis=1)
         whole = rows.shape[1] - rows.shape[1] % EVERY
@@ -194,7 +195,7 @@ class Adwin:
         """Rows whose order is not known, as one block; ``largest`` is the largest of their delays."""
         if block.rows == 0:
             return
-        self._counts = None
+        self._counts = self._json = None
         self.largest = max(self.largest, largest)
         self._store(block)
         self._compress()
@@ -385,7 +386,12 @@ class Adwin:
 
     # ---- durable ----
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
+        """Plain lists and dicts; the same as long as no rows come, since several streams may have one window."""
+        if self._json is None or self._json["base"] != self.base:
+            self._json = self._to_json()
+        return self._json
+
+    def _to_json(self) -> dict[str, Any]:
         return {
             "granularity": self.granularity,
             "confidence": self.confidence,

@@ -23,6 +23,12 @@ AHEAD = 3
 """The time in which past lacks are made good is the period divided by this."""
 
 
+STEADY = (0.1, 0.6)
+"""Between which parts of what may be lost the recall stays that is aimed at. A little more than asked for keeps a stretch from falling
+short, and what one lacks is not made good by waiting for nearly all results, which takes many times as long.
+"""
+
+
 @dataclass
 class MeasuredSlack:
     """Adapts the slack of one join. ``reached``: all results up to there have left, or never will."""
@@ -62,7 +68,8 @@ class MeasuredSlack:
         made, true = self.lateness.past(clock, reached - (target.period - ahead), reached, shares)
         seen = min(target.period - ahead, max(target.interval, reached - self.first))
         needed = instant_requirement(target.recall, made, true, true * ahead / max(1, seen))
-        self.needed = max(target.recall, needed)
+        least, most = (target.recall + part * (1 - target.recall) for part in STEADY)
+        self.needed = max(least, min(needed, most))
         made, true = self.lateness.past(clock, reached - target.period, reached, shares)
         self.estimated = float(min(1.0, made / true)) if true else None
         edges = lateness_edges(len(shares), target.granularity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,11 +26,12 @@ Sums = list[float]
 @dataclass(frozen=True)
 class LateSums:
     """What a piece of a stream adds to windows: sums of all rows by window, and of rows that came after a window's end by
-    window and by bin of how long after.
+    window and by bin of how long after. ``new`` is how many of these no earlier window has, where windows share rows.
     """
 
     totals: Mapping[int, Sums] = field(default_factory=dict)
     late: Mapping[tuple[int, int], Sums] = field(default_factory=dict)
+    new: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -53,6 +55,12 @@ class LateSums:
         ended = np.where(clocks > START, ended, first)
         behind = np.flatnonzero(ended > first)
         late: dict[tuple[int, int], Sums] = {}
+        new: dict[tuple[int, int], int] = {}
+        if w.range > step * w.slide:
+            # The first window of a row ended before all others that miss it.
+            wids = first[behind] * step
+            after = bins(clocks[behind] - (w.origin + (wids + 1) * w.slide) + 1, granularity)
+            new = Counter(zip(wids.tolist(), after.tolist(), strict=True))
         for some in np.array_split(behind, 1 + len(behind) * room // PAIRS):
             at, places = spread(first[some], ended[some])
             at, wids = some[at], places * step
@@ -68,17 +76,19 @@ class LateSums:
             for code, one in by_code.items():
                 place = code % many if known is None else int(known[code % many])
                 plus(late, (code // many + low, place), one)
-        return cls(totals, late)
+        return cls(totals, late, new)
 
     def to_json(self) -> list[Any]:
         """Plain lists."""
         totals = [[w, s] for w, s in sorted(self.totals.items())]
-        return [totals, [[w, b, s] for (w, b), s in sorted(self.late.items())]]
+        late = [[w, b, s] for (w, b), s in sorted(self.late.items())]
+        return [totals, late, [[w, b, n] for (w, b), n in sorted(self.new.items())]]
 
     @classmethod
     def from_json(cls, json: Sequence[Any]) -> LateSums:
         """The inverse of `to_json`."""
-        return cls(dict(json[0]), {(w, b): s for w, b, s in json[1]})
+        late, new = ({(w, b): s for w, b, s in part} for part in json[1:])
+        return cls(dict(json[0]), late, new)
 
 
 def _totals(places: Ints, values: Floats) -> Floats:
@@ -115,7 +125,9 @@ def merged(parts: Iterable[LateSums]) -> LateSums:
     """The sum of several tasks' parts, the same in whatever order they come."""
     totals: dict[int, list[Sums]] = {}
     late: dict[tuple[int, int], list[Sums]] = {}
+    new: Counter[tuple[int, int]] = Counter()
     for part in parts:
+        new.update(part.new)
         for wid, sums in part.totals.items():
             totals.setdefault(wid, []).append(sums)
         for key, sums in part.late.items():
@@ -123,4 +135,5 @@ def merged(parts: Iterable[LateSums]) -> LateSums:
     return LateSums(
         {w: [math.fsum(c) for c in zip(*s, strict=True)] for w, s in totals.items()},
         {k: [math.fsum(c) for c in zip(*s, strict=True)] for k, s in late.items()},
+        new,
     )

@@ -20,10 +20,13 @@ from typing import Any
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.limits import START
 from slackwater.semantics.quality.evidence import (
+    MOST_BY_ROWS,
     SURE,
+    Evidence,
+    alike,
     first_level,
     least_level,
-    more_evidence,
+    margin,
     tolerance,
 )
 from slackwater.semantics.quality.late_sums import LateSums, Sums, plus
@@ -32,17 +35,20 @@ from slackwater.semantics.quality.threshold import Asked
 
 FEWEST = 40
 """Windows that must have been judged before their needs count."""
-MOST = 600
+MOST, MOST_APART = 600, 300
+"""Windows whose needs are known at the most; where they share rows, as many more as it takes for so many that share none."""
 STEP = 0.005
 """How fast the level of the quantile follows missed targets."""
 HIGHEST = 0.9995
 FADING = 1 - 1 / MOST
-CERTAIN = 11.5
-"""Evidence for a change from which on it is believed: eight windows that miss their targets with 0.95, one after the other."""
 CONVINCING = 8
 """Windows that must have needed less before slack is lowered at once."""
 FEW = 10
 """Windows that share no row of which the largest need counts, not a quantile."""
+BEGIN, BEGIN_APART = 10, 3
+"""Windows, and windows that share no row, from which on their largest need counts, and not the largest delay."""
+OUTLIER = 1.5
+"""How many times the largest need of all other windows those of one row are, so that they count no more."""
 MARGIN, LEAST_MARGIN = 0.2, 0.05
 ABOVE = 1
 """Windows (that share no row) above a quantile of needs, with which it is believed after a change."""
@@ -93,7 +99,8 @@ class Needs:
 
     ``reach`` is how far the current time was past the end of a window when it closed, ``missing`` what has come for it
     since; ``until`` is the last window judged. After a change of the stream only windows after ``since`` count; those up to ``closed_before`` had closed before it was known.
-    ``evidence`` for a change is that of the windows judged; the latest ``run`` of them made it, the first of which had closed with the reach ``old``. ``rows`` is how many
+    ``evidence`` for a change is that of the windows judged, the first of which had closed with the reach ``old``. ``new`` is how many of the
+    ``late`` rows no earlier window has (see `LateSums`). ``rows`` is how many
     recent windows, from ``start`` on, had when they were judged, ``after`` how many came after; ``usual`` is the share of those before a change.
     """
 
@@ -107,13 +114,13 @@ class Needs:
     missing: dict[int, Sums] = field(default_factory=dict)
     since: int | None = None
     closed_before: int | None = None
-    evidence: float = 0.0
-    run: int = 0
+    evidence: Evidence = field(default_factory=Evidence)
     old: int | None = None
     start: int | None = None
     rows: float = 0.0
     after: float = 0.0
     usual: float = 0.0
+    new: dict[int, dict[int, int]] = field(default_factory=dict)
 
     def add(self, late: LateSums, granularity: int) -> None:
         """More rows; what they are is binned by ``granularity``, which may have grown."""
@@ -128,6 +135,10 @@ class Needs:
                 plus(self.late.setdefault(wid, {}), b, sums)
                 if wid in self.reach and b * self.granularity > self.reach[wid]:
                     plus(self.missing, wid, sums)
+        for (wid, b), rows in late.new.items():
+            if self.until is None or wid > self.until:
+                mine = self.new.setdefault(wid, {})
+                mine[b] = mine.get(b, 0) + rows
 
     def rebin(self, granularity: int) -> None:
         """Wider bins from now on, or narrower ones: then rows are taken for as late as their bin allows."""
@@ -138,6 +149,12 @@ class Needs:
             for b, sums in by.items():
                 plus(other, -(-b * self.granularity // granularity), sums)
             self.late[wid] = other
+        for wid, rows in self.new.items():
+            fewer: dict[int, int] = {}
+            for b, n in rows.items():
+                at = -(-b * self.granularity // granularity)
+                fewer[at] = fewer.get(at, 0) + n
+            self.new[wid] = fewer
         self.granularity = granularity
 
     def close(self, first: int, last: int, clock: int, w: TimeWindow) -> None:
@@ -164,9 +181,12 @@ class Needs:
         if not ready:
             return
         for wid in ready:
+            reach = self.reach.pop(wid)
+            above = reach if self.old is None else min(reach, self.old)
+            rows = self._rows(wid, above, overlap)
+            self.new.pop(wid, None)
             total, late = self.totals.pop(wid), self.late.pop(wid, {})
             need = needed_slack(total, late, asked, self._left(most), self.granularity)
-            reach = self.reach.pop(wid)
             missed = need > reach
             self.missing.pop(wid, None)
             self.until = wid
@@ -178,23 +198,21 @@ class Needs:
             self.after *= FADING
             if self.closed_before is not None and wid <= self.closed_before:
                 continue  # it closed before the change was known
-            share = float(missed) - (1 - confidence)
-            self.level = min(HIGHEST, max(least_level(confidence), self.level + STEP * share))
-            worse = missed if self.old is None else need > min(reach, self.old)
-            self.evidence, self.run = more_evidence(
-                self.evidence, self.run, worse, confidence, overlap
-            )
-            self.old = self._first(self.run, self.old, reach)
-        if self.run == 0 and self.since is None:
+            # One row spoils all windows that share it: they are one miss.
+            if not missed or rows:
+                step = STEP * (float(missed) - (1 - confidence)) / alike(overlap)
+                self.level = min(HIGHEST, max(least_level(confidence), self.level + step))
+            self.evidence = self.evidence.after(need > above, rows, confidence, overlap)
+            self.old = self._first(self.evidence.run, self.old, reach)
+        if self.evidence.run == 0 and self.since is None:
             self.usual = self._after()
-        self.done = self.done[-MOST:]
-        if len(self.done) == MOST:
+        if len(self.done) >= MOST:
             self.since = None
+        self.done = self.done[-max(MOST, math.ceil(MOST_APART * overlap)) :]
         if self.until is not None:
-            for old in [w for w in self.totals if w <= self.until]:
-                del self.totals[old]
-            for old in [w for w in self.late if w <= self.until]:
-                del self.late[old]
+            for known in (self.totals, self.late, self.new):
+                for old in [w for w in known if w <= self.until]:
+                    del known[old]
 
     # ---- changes ----
     def rose(
@@ -205,28 +223,37 @@ class Needs:
         Slack rises with the first of them. That later windows keep their targets with it is no sign that nothing has changed,
         so these are judged by what the first of them had. Windows whose rows may still come are taken for good as long as they are.
         """
-        evidence, run, began, old = self.evidence, self.run, self.until, self.old
-        judged = run
+        evidence, began, old = self.evidence, self.until, self.old
+        judged = evidence.run
         for wid in [None, *sorted(self.reach)]:
             if wid is not None:
                 if self.closed_before is not None and wid <= self.closed_before:
                     continue
                 worse = self._worse(wid, old, asked, most)
-                evidence, run = more_evidence(evidence, run, worse, confidence, overlap)
-                old = self._first(run, old, self.reach[wid])
-                if run <= 1:
+                above = self.reach[wid] if old is None else min(old, self.reach[wid])
+                rows = self._rows(wid, above, overlap)
+                evidence = evidence.after(worse, rows, confidence, overlap)
+                old = self._first(evidence.run, old, self.reach[wid])
+                if evidence.run <= 1:
                     began, judged = wid - 1, 0
-            if evidence >= CERTAIN:
+            if evidence.certain:
                 self._forget(START if began is None else began, judged, confidence)
                 return True
         return False
 
+    def _rows(self, wid: int, above: int, overlap: float) -> float:
+        """Rows that a window misses with a slack of ``above``, and no window before it has."""
+        rows: Mapping[int, float] = self.new.get(wid, {})
+        if overlap <= 1:
+            rows = {b: sums[0] for b, sums in self.late.get(wid, {}).items()}
+        return sum(n for b, n in rows.items() if b * self.granularity > above)
+
     def _first(self, run: int, old: int | None, reach: int) -> int | None:
         """The reach of the window with which a run began, after one more with ``reach``; None if that was by no needs."""
-        return old if run > 1 else reach if run == 1 and self._known else None
+        return old if run > 1 else reach if run == 1 and self.known else None
 
     @property
-    def _known(self) -> bool:
+    def known(self) -> bool:
         """Whether there are enough windows for slack to follow their needs."""
         return self.since is not None or len(self.done) >= FEWEST
 
@@ -245,7 +272,7 @@ class Needs:
         self.closed_before = max(self.reach, default=self.until)
         self.done = self.done[len(self.done) - judged :]
         self.level = first_level(confidence)
-        self.evidence, self.run, self.old = 0.0, 0, None
+        self.evidence, self.old = Evidence(), None
         self.start, self.rows, self.after = None, 0.0, 0.0
 
     def fell(
@@ -262,7 +289,7 @@ class Needs:
         """
         if not self.done:
             return False
-        much = self._quantile(self.level) / 2
+        much = _quantile(self.done, self.level) / 2
         judged = 0 if self.until is None else max(0, self.until // step - -(-first // step) + 1)
         judged = min(judged, len(self.done))
         open_ = sorted(w for w in self.totals if first <= w <= last)
@@ -305,45 +332,83 @@ class Needs:
         confidence: float,
         overlap: float = 1.0,
         first: int = START,
-    ) -> tuple[int, bool]:
-        """What most windows needed at the most, and whether there were enough of them.
+        settled: int = START,
+    ) -> tuple[int | None, bool]:
+        """What most windows needed at the most, and whether there were enough of them; None if there were hardly any.
 
-        After a change that is the largest need, and a margin, until there are enough windows; ``overlap`` is how many of them
-        share a row. What a window has missed so far is a lower bound of its need.
+        As long as there are few, and after a change, that is the largest need, and a margin; ``overlap`` is how many of them
+        share a row. What a window has missed so far is a lower bound of its need; that of windows from ``first`` to
+        ``settled`` is known.
         """
-        apart = (len(self.done) + 1) / max(1.0, overlap)
-        enough = self._known
-        least = 0 if self.since is None else self._bound(apart, confidence)
-        if enough and (self.since is None or apart * (1 - self.level) >= ABOVE):
+        if self.since is None and not self.known:
+            return self._beginning(asked, most, confidence, overlap, first, settled), False
+        needs = self._without_outlier(confidence, overlap)
+        apart = (len(needs) + 1) / max(1.0, overlap)
+        least = 0 if self.since is None else self._bound(needs, apart, confidence)
+        if self.since is None or apart * (1 - self.level) >= ABOVE:
             # Few windows tell little of their largest needs: the fewer, the nearer to the largest.
-            quantile = self._quantile(self.level + (1 - self.level) * min(1.0, FEW / apart))
-            return max(quantile, least), True
-        after = first - 1 if self.since is None else self.since
-        largest = max(self.done, default=0)
-        for wid in [w for w in self.late if w > after]:
+            level = self.level + (1 - self.level) * min(1.0, FEW / apart)
+            few = margin(apart - 1, confidence)
+            largest = self._granules(max(needs) * few) if few > 1 else 0
+            return max(_quantile(needs, level), least, largest), True
+        largest = max(needs, default=0)
+        for wid in [w for w in self.late if w > self.since]:
             largest = max(largest, self._so_far(wid, asked, most, largest))
-        margin = 1 + max(LEAST_MARGIN, MARGIN * (1 - apart / ENOUGH))
-        return max(self._granules(largest * margin), least), enough
+        above = 1 + max(LEAST_MARGIN, MARGIN * (1 - apart / ENOUGH))
+        return max(self._granules(largest * above), least), True
 
-    def _bound(self, apart: float, confidence: float) -> int:
+    def seen(self, first: int, settled: int) -> int:
+        """Windows whose needs are known: those judged, and open ones from ``first`` to ``settled``, whose rows have come."""
+        return len(self.done) + sum(first <= w <= settled for w in self.totals)
+
+    def _beginning(
+        self,
+        asked: Sequence[Asked],
+        most: float,
+        confidence: float,
+        overlap: float,
+        first: int,
+        settled: int,
+    ) -> int | None:
+        """The largest need of the first windows, and a margin that falls as they come in."""
+        open_ = [w for w in self.totals if w >= first]
+        seen = self.seen(first, settled)
+        apart = seen / max(1.0, overlap)
+        if seen < BEGIN or apart < BEGIN_APART:
+            return None
+        largest = max(self.done, default=0)
+        for wid in open_:
+            largest = max(largest, self._so_far(wid, asked, most, largest))
+        return self._granules(largest * max(1 + LEAST_MARGIN, margin(apart, confidence)))
+
+    def _without_outlier(self, confidence: float, overlap: float) -> list[int]:
+        """The needs, without those that one row alone made far larger than all others."""
+        rest = len(self.done) - math.ceil(overlap)
+        if rest * (1 - confidence) < overlap:
+            return self.done
+        at = max(range(len(self.done)), key=self.done.__getitem__)
+        near = math.ceil(overlap)
+        others = self.done[: max(0, at - near + 1)] + self.done[at + near :]
+        far = OUTLIER * max(others, default=0)
+        if self.done[at] <= max(far, self.granularity):
+            return self.done
+        return [n for i, n in enumerate(self.done) if abs(i - at) >= near or n <= far]
+
+    def _bound(self, needs: Sequence[int], apart: float, confidence: float) -> int:
         """A bound of the quantile of needs that holds with the probability `SURE`, if these are spread evenly around their mean.
 
         The largest of enough windows is such a bound, however needs are spread; then nothing is added to it.
         """
-        if len(self.done) < 2 or confidence**apart <= 1 - SURE:
+        if len(needs) < 2 or confidence**apart <= 1 - SURE:
             return 0
-        largest = max(self.done) * (1 + MARGIN)
+        largest = max(needs) * (1 + MARGIN)
         factor = tolerance(apart, confidence)
         if math.isinf(factor):
             return self._granules(largest)
-        return self._granules(min(largest, fmean(self.done) + factor * stdev(self.done)))
+        return self._granules(min(largest, fmean(needs) + factor * stdev(needs)))
 
     def _granules(self, slack: float) -> int:
         return math.ceil(slack / self.granularity) * self.granularity
-
-    def _quantile(self, level: float) -> int:
-        at = math.ceil((len(self.done) + 1) * level) - 1
-        return sorted(self.done)[min(at, len(self.done) - 1)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dicts."""
@@ -360,13 +425,15 @@ class Needs:
             "missing": [[w, s] for w, s in sorted(self.missing.items())],
             "since": self.since,
             "told": self.closed_before,
-            "evidence": self.evidence,
-            "run": self.run,
+            "evidence": [self.evidence.windows, self.evidence.run, self.evidence.rows],
             "old": self.old,
             "start": self.start,
             "rows": self.rows,
             "after": self.after,
             "usual": self.usual,
+            "new": [
+                [w, [[b, n] for b, n in sorted(v.items())]] for w, v in sorted(self.new.items())
+            ],
         }
 
     @classmethod
@@ -386,9 +453,13 @@ class Needs:
             return own
         own.missing = dict(json["missing"])
         own.since, own.closed_before, own.start = json["since"], json["told"], json["start"]
-        own.evidence, own.run = json["evidence"], json["run"]
+        if "run" in json:  # a state from before rows were counted
+            own.evidence = Evidence(json["evidence"], json["run"], MOST_BY_ROWS)
+        else:
+            own.evidence = Evidence(*json["evidence"])
         own.rows, own.after = json["rows"], json["after"]
         own.old, own.usual = json.get("old"), json.get("usual", 0.0)
+        own.new = {w: dict(v) for w, v in json.get("new", ())}
         return own
 
     def _count_missing(self) -> None:
@@ -396,3 +467,8 @@ class Needs:
             for b, sums in self.late.get(wid, {}).items():
                 if b * self.granularity > reach:
                     plus(self.missing, wid, sums)
+
+
+def _quantile(needs: Sequence[int], level: float) -> int:
+    at = math.ceil((len(needs) + 1) * level) - 1
+    return sorted(needs)[min(at, len(needs) - 1)]

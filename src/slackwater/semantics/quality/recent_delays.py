@@ -8,7 +8,7 @@ what it tells is a lower bound until it is long against them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -111,6 +111,10 @@ class RecentDelays:
         out = DelaySketch()
         out.add_counts(np.array([_delay(p) for p in late.tolist()], np.int64), by[1:][late])
         return out
+
+    def copied(self) -> RecentDelays:
+        """The same, to go on by itself."""
+        return replace(self, blocks={k: rows.copy() for k, rows in self.blocks.items()})
 
     def to_json(self) -> list[Any]:
         """Plain lists."""

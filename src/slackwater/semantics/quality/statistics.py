@@ -8,7 +8,7 @@ current times after earlier batches, which is what decides whether a row of a ba
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -190,10 +190,20 @@ class StreamStatistics:
         self.newest = int(observed.clocks[-1])
         return observed
 
-    def observe_bag(self, bag: Bag) -> None:
-        """The rows of a batch, whatever their order in it."""
+    def observe_bag(self, bag: Bag, window: Adwin | None = None) -> None:
+        """The rows of a batch, whatever their order in it; ``window`` has them already, if it is given."""
         if bag.newest is None:
             return
+        if window is None:
+            self._into_window(bag)
+        else:
+            self.window = window
+        self.disorder = self.disorder.plus(Disorder(bag.rows, bag.late, 0))
+        self._late_bag(bag)
+        self.newest = max(bag.newest, bag.newest if self.newest is None else self.newest)
+
+    def _into_window(self, bag: Bag) -> None:
+        assert bag.newest is not None
         g = bag.granularity
         at = np.array(list(bag.counts), np.int64)
         counts = np.array(list(bag.counts.values()), np.int64)
@@ -216,14 +226,13 @@ class StreamStatistics:
             beyond,
         )
         self.window.add_block(block, bag.largest)
-        self.disorder = self.disorder.plus(Disorder(bag.rows, bag.late, 0))
-        self._late_bag(bag, at * g, counts)
-        self.newest = max(bag.newest, bag.newest if self.newest is None else self.newest)
 
-    def _late_bag(self, bag: Bag, behind: Ints, counts: Ints) -> None:
+    def _late_bag(self, bag: Bag) -> None:
         """Delays of a batch; when its rows were made is known by how far they are behind the last edge."""
         if self.newest is None:
             return
+        behind = np.array(list(bag.counts), np.int64) * bag.granularity
+        counts = np.array(list(bag.counts.values()), np.int64)
         last = np.array(list(bag.last), np.int64) * bag.granularity
         rows = np.array(list(bag.last.values()), np.int64)
         self.recent.add(self.newest - last, last, rows)
@@ -345,11 +354,15 @@ class StreamStatistics:
         width: int = json["window"]["granularity"]
         return width
 
+    def copied(self) -> StreamStatistics:
+        """The same for another stream over the same rows; the window, which only rows change, stays one."""
+        return replace(self, recent=self.recent.copied())
+
     @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> StreamStatistics:
-        """The inverse of `to_json`."""
+    def from_json(cls, json: Mapping[str, Any], window: Adwin | None = None) -> StreamStatistics:
+        """The inverse of `to_json`; ``window`` is that of its JSON, if it is known."""
         return cls(
-            Adwin.from_json(json["window"]),
+            Adwin.from_json(json["window"]) if window is None else window,
             json["newest"],
             Disorder(*json["disorder"]),
             json["after_late"],
@@ -359,6 +372,30 @@ class StreamStatistics:
             json.get("calm"),
             json.get("seen", json["disorder"][0]),
         )
+
+
+class Observations:
+    """Statistics of streams after the latest rows: what streams over the same rows know is found once."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Mapping[str, Any], Bag | None, StreamStatistics]] = []
+        self._windows: list[tuple[tuple[Any, ...], Adwin]] = []
+
+    def of(self, before: Mapping[str, Any], bag: Bag | None = None) -> StreamStatistics:
+        """The statistics that had this JSON ``before`` the rows of ``bag``; they may go on by themselves."""
+        for json, rows, known in self._known:
+            if json == before and rows == bag:
+                return known.copied()
+        # A change may have been believed for one stream and not for another: then only the window is the same.
+        key = (before["window"], before["newest"], bag)
+        window = next((w for k, w in self._windows if k == key), None)
+        after = StreamStatistics.from_json(before, window)
+        if bag is not None:
+            after.observe_bag(bag, window)
+        if window is None:
+            self._windows.append((key, after.window))
+        self._known.append((before, bag, after.copied()))
+        return after
 
 
 def relative_sync(means: Mapping[str, float]) -> dict[str, float]:

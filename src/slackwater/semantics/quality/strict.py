@@ -54,7 +54,7 @@ def judge(adaptation: Adaptation, times: Ints, feeds: Sequence[Feed], bound: int
     clocks = np.maximum.accumulate(np.maximum(times, START if newest is None else newest))
     start = 0
     while start < len(times):
-        slack = adaptation.slack
+        slack, clock = adaptation.slack, adaptation.statistics.newest
         stop = start + _first_closing(adaptation, clocks[start:], bound)
         piece = slice(start, stop)
         reach = np.maximum(clocks[piece] - slack, bound)
@@ -62,7 +62,7 @@ def judge(adaptation: Adaptation, times: Ints, feeds: Sequence[Feed], bound: int
         bounds[start + 1 : stop] = reach[:-1]
         _observe(adaptation, times[piece], bounds[piece], feeds, piece)
         after = int(reach[-1])
-        if _close(adaptation, bound, after) and adaptation.adapt() != slack:
+        if _close(adaptation, bound, after, clock) and adaptation.adapt() != slack:
             changes.append((stop - 1, adaptation.slack))
         bound, start = after, stop
     return Judged(bounds, bound, changes)
@@ -80,6 +80,11 @@ def _first_closing(adaptation: Adaptation, clocks: Ints, bound: int) -> int:
         else:
             end = window.origin + (closed_by(bound, window) + 2) * window.slide
         at = int(np.searchsorted(clocks, end + adaptation.slack))
+        newest = adaptation.statistics.newest
+        if window is not None and newest is not None and adaptation.beginning:
+            # Nothing may close for long: the largest delay is waited for until windows have come to their ends.
+            ended = window.origin + (closed_by(newest, window) + 2) * window.slide
+            at = min(at, int(np.searchsorted(clocks, ended)))
         first = min(first, at + 1)
     return first
 
@@ -109,18 +114,20 @@ def _observe(
                 state.needs.add(late, granularity)
 
 
-def _close(adaptation: Adaptation, bound: int, after: int) -> bool:
-    """Tell the adaptation which windows have closed; whether there were any."""
-    some = False
+def _close(adaptation: Adaptation, bound: int, after: int, clock: int | None) -> bool:
+    """Tell the adaptation which windows have closed; whether there were any, or in the beginning any that ended after ``clock``."""
+    some, beginning = False, adaptation.beginning
     for at, consumer in enumerate(adaptation.consumers):
         if consumer.window is None:
             some |= after - bound >= STEP * adaptation.statistics.granularity
             continue
         last, now = closed_by(bound, consumer.window), closed_by(after, consumer.window)
+        newest = adaptation.statistics.newest
+        if beginning and clock is not None and newest is not None:
+            some |= closed_by(newest, consumer.window) > closed_by(clock, consumer.window)
         if now > last:
             some = True
             if last > START:
-                newest = adaptation.statistics.newest
                 adaptation.closed(at, last + 1, now, after if newest is None else newest)
     if some:
         adaptation.took()

@@ -226,7 +226,9 @@ def simulate(
         while (wid + 1) * slide - width <= time:
             closed = bound is not None and bound >= (wid + 1) * slide
             out.true[wid] = out.true.get(wid, 0.0) + value
-            past.add(wid, before - (wid + 1) * slide + 1 if number else 0, value)
+            past.add(
+                wid, before - (wid + 1) * slide + 1 if number else 0, value, wid == time // slide
+            )
             if closed:
                 missed[wid] = missed.get(wid, 0) + 1
             else:
@@ -235,6 +237,8 @@ def simulate(
             wid += 1
         after = clock - slack if bound is None else max(bound, clock - slack)
         some = bound is None or after // slide > bound // slide
+        if not past.known:  # the slack may be far too large, so that nothing closes
+            some = some or clock // slide > before // slide
         if some and bound is not None:
             for wid in range(bound // slide, after // slide):
                 if wid in received or wid in missed:
@@ -265,29 +269,40 @@ def simulate(
             calm = None
         elif calm is None:
             calm = stretch.begun
-        settled = _quantile(late_delays)
+        values = adwin.values
+        span = clock - begins[len(begins) - len(values)]
+        rate = len(values) / span if span > 0 else 0.0
+        # Where one row spoils a window, hardly any may come after it was judged.
+        few = rate * width * error < 2
+        seldom = min(0.001, (1 - confidence) * 0.2 / max(1.0, rate * width)) if few else 0.001
+        settled = _quantile(late_delays, 1 - seldom)
+        known = (clock - settled) // slide - 1
         if forgotten is None or clock - forgotten >= 2 * settled:
-            past.judge((clock - settled) // slide - 1, whole)
+            past.judge(known, whole)
         if past.rose() or (
             calm is not None
             and past.fell(-(-(calm + width) // slide) - 1, (clock - usual) // slide - 1)
         ):
             late_delays, forgotten, seen = stretch.delays(), stretch.begun, len(stretch.rows)
             stretch = Stretch(stretch_rows)
-        delays = [int(d) for d in adwin.values]
-        span = clock - begins[len(begins) - len(delays)]
-        rate = len(delays) / span if span > 0 else 0.0
+        delays = [int(d) for d in values]
         values = [v for _, piece in pieces for v in piece]
         mean = sum(values) / len(values)
         variance = max(0.0, sum(v * v for v in values) / len(values) - mean * mean)
         spread = math.sqrt(variance) / abs(mean) if mean else math.inf
         needed = needed_coverage(error, confidence, rate * width, spread)
+        reach = min(largest, 4_096 * granule)
+        more = _margin(max(0, clock - first - reach) / width, confidence)
+        longest = math.ceil(reach * more / granule) * granule
         if number + 1 >= warm_rows and clock - first >= width:
-            new, enough = past.slack(whole)
-            if not enough:
-                new = max(new, smallest_slack(delays, width, granule, needed))
+            least, enough = past.slack(whole, known)
+            if least is None or (few and not enough):
+                new = longest
+            else:
+                modelled = smallest_slack(delays, width, granule, needed)
+                new = least if enough else max(least, modelled)
         else:
-            new = min(largest, 4_096 * granule)
+            new = longest
         if new != slack:
             out.changes.append((number, new))
         slack = new
@@ -305,9 +320,8 @@ class _Past:
             granule,
             overlap,
         )
-        self.members: dict[
-            int, list[tuple[int, float]]
-        ] = {}  # how long after its end each row came
+        # how long after its end each row came, its value, and whether no earlier window has it
+        self.members: dict[int, list[tuple[int, float, bool]]] = {}
         self.reach: dict[int, int] = {}
         self.needs: list[tuple[int, int]] = []  # by window
         self.judged = -(10**18)
@@ -322,10 +336,10 @@ class _Past:
         self.usual = 0.0
         self.start: int | None = None
 
-    def add(self, wid: int, after_end: int, value: float) -> None:
+    def add(self, wid: int, after_end: int, value: float, is_first: bool) -> None:
         """A row of a window."""
         if wid > self.judged:
-            self.members.setdefault(wid, []).append((after_end, value))
+            self.members.setdefault(wid, []).append((after_end, value, is_first))
         elif self.start is not None and wid >= self.start:
             self.after += 1
 
@@ -364,16 +378,21 @@ class _Past:
             self.counted.append(len(mine))
             self.after *= 1 - 1 / 600
             if wid > self.closed_before:
-                self.level += 0.005 * ((need > reach) - (1 - self.confidence))
-                least = self.confidence + 0.2 * (1 - self.confidence)
-                self.level = min(0.9995, max(least, self.level))
-                self.signs.append(_Sign(wid, need, reach, self.known))
+                sign = _Sign(wid, need, reach, self.known, self._first_rows(mine))
+                evidence, first, _ = self._changed(self.signs)
+                rows = sign.rows(sign.above(first) if evidence else reach)
+                if need <= reach or rows:
+                    step = 0.005 * ((need > reach) - (1 - self.confidence)) / self.alike
+                    least = self.confidence + 0.3 * (1 - self.confidence)
+                    self.level = min(0.9995, max(least, self.level + step))
+                self.signs.append(sign)
         if ready and self.since is None and not self._changed(self.signs)[0]:
             self.usual = self.share
         # A window all of whose rows came after it had closed is passed over with those around it.
         self.members = {w: rows for w, rows in self.members.items() if w > self.judged}
         if len(self.needs) >= 600:
-            self.needs, self.since = self.needs[-600:], None
+            self.since = None
+        self.needs = self.needs[-max(600, math.ceil(300 * self.overlap)) :]
 
     def rose(self) -> bool:
         """Whether some stretch of windows up to now has misses that only a change explains."""
@@ -381,28 +400,41 @@ class _Past:
         for wid in [None, *sorted(w for w in self.reach if w > self.closed_before)]:
             if wid is not None:
                 so_far = _need(self.members[wid], self.left, self.granule)
-                signs.append(_Sign(wid, so_far, self.reach[wid], self.known))
-            evidence, began = self._changed(signs)
-            if evidence >= 11.5:
-                self._forget(began - 1)
+                rows = self._first_rows(self.members[wid])
+                signs.append(_Sign(wid, so_far, self.reach[wid], self.known, rows))
+            evidence, first, by_rows = self._changed(signs)
+            if evidence >= 11.5 and by_rows >= 7.5:
+                self._forget(first.wid - 1)
                 return True
         return False
 
-    def _changed(self, signs: list[_Sign]) -> tuple[float, int]:
-        """The evidence of windows one after the other, and the first of those that make it.
+    @property
+    def alike(self) -> float:
+        """How many windows tell as much as one that shares no rows."""
+        return max(1.0, (4 + self.overlap) / 5)
+
+    def _first_rows(self, mine: list[tuple[int, float, bool]]) -> list[int]:
+        """How late the rows are that no earlier window has, up to the granule."""
+        return [math.ceil(after / self.granule) * self.granule for after, _, new in mine if new]
+
+    def _changed(self, signs: list[_Sign]) -> tuple[float, _Sign, float]:
+        """The evidence of windows one after the other, the first of those that make it, and the evidence of their rows.
 
         Each is judged by its own reach, and by that of this first one, if slack followed needs then.
         """
         seldom = 1 - self.confidence
         often = (1 + seldom) / 2
-        weight = max(1.0, (4 + self.overlap) / 5)
-        evidence, first = 0.0, _Sign(0, 0, 0, False)
+        evidence, by_rows, first = 0.0, 0.0, _Sign(0, 0, 0, False, [])
         for sign in signs:
+            above = sign.above(first) if evidence else sign.reach
             first = sign if evidence == 0 else first
-            missed = sign.need > (min(sign.reach, first.reach) if first.known else sign.reach)
-            ratio = often / seldom if missed else (1 - often) / (1 - seldom)
-            evidence = max(0.0, evidence + math.log(ratio) / weight)
-        return evidence, first.wid
+            ratio = often / seldom if sign.need > above else (1 - often) / (1 - seldom)
+            evidence = max(0.0, evidence + math.log(ratio) / self.alike)
+            rows = sign.rows(above)
+            kept = math.log((1 - often) / (1 - seldom)) / self.overlap
+            by_rows += rows * math.log(often / seldom) if rows else kept
+            by_rows = min(15.0, max(0.0, by_rows))
+        return evidence, first, by_rows
 
     def fell(self, first: int, last: int) -> bool:
         """Whether all windows from ``first`` on needed much less."""
@@ -431,25 +463,50 @@ class _Past:
         ranked = sorted(n for _, n in self.needs)
         return ranked[min(math.ceil((len(ranked) + 1) * level), len(ranked)) - 1]
 
-    def slack(self, whole: int) -> tuple[int, bool]:
-        """The next slack, and whether it is more than a lower bound."""
-        apart = (len(self.needs) + 1) / self.overlap
-        bound = self._bound(apart)
-        if self.known and (self.since is None or apart * (1 - self.level) >= 1):
-            quantile = self._quantile(self.level + (1 - self.level) * min(1.0, 10 / apart))
-            return max(quantile, bound), True
-        after = whole - 1 if self.since is None else self.since
-        open_ = [_need(m, self.left, self.granule) for w, m in self.members.items() if w > after]
-        largest = max([*open_, *(n for _, n in self.needs)], default=0)
-        margin = 1 + max(0.05, 0.2 * (1 - apart / 30))
-        return max(math.ceil(largest * margin / self.granule) * self.granule, bound), self.known
+    def slack(self, whole: int, known: int) -> tuple[int | None, bool]:
+        """The next slack, and whether it is more than a lower bound; None if too little is known.
 
-    def _bound(self, apart: float) -> int:
+        All rows of windows up to ``known`` have come.
+        """
+        after = whole - 1 if self.since is None else self.since
+        open_ = {w: _need(m, self.left, self.granule) for w, m in self.members.items() if w > after}
+        if not self.known:
+            count = len(self.needs) + sum(w <= known for w in open_)
+            if count < 10 or count / self.overlap < 3:
+                return None, False
+            largest = max([*open_.values(), *(n for _, n in self.needs)], default=0)
+            more = max(1.05, _margin(count / self.overlap, self.confidence))
+            return math.ceil(largest * more / self.granule) * self.granule, False
+        needs = self._usual_needs()
+        apart = (len(needs) + 1) / self.overlap
+        bound = self._bound(needs, apart)
+        if self.since is None or apart * (1 - self.level) >= 1:
+            level = self.level + (1 - self.level) * min(1.0, 10 / apart)
+            quantile = sorted(needs)[min(math.ceil((len(needs) + 1) * level), len(needs)) - 1]
+            more = _margin(apart - 1, self.confidence)
+            largest = math.ceil(max(needs) * more / self.granule) * self.granule
+            return max(quantile, bound, largest if more > 1 else 0), True
+        largest = max([*open_.values(), *needs], default=0)
+        margin = 1 + max(0.05, 0.2 * (1 - apart / 30))
+        return max(math.ceil(largest * margin / self.granule) * self.granule, bound), True
+
+    def _usual_needs(self) -> list[int]:
+        """All needs but those that one row alone has made half as large again as all others, once enough are known."""
+        needs = [n for _, n in self.needs]
+        near = math.ceil(self.overlap)
+        if (len(needs) - near) * (1 - self.confidence) < self.overlap:
+            return needs
+        top = needs.index(max(needs))
+        usual = 1.5 * max((n for i, n in enumerate(needs) if abs(i - top) >= near), default=0)
+        if max(needs) <= max(usual, self.granule):
+            return needs
+        return [n for i, n in enumerate(needs) if n <= usual or abs(i - top) >= near]
+
+    def _bound(self, values: list[int], apart: float) -> int:
         """After a change: a normal distribution with these needs has its quantile below this with probability 0.95.
 
         Of 59 windows at a confidence of 0.95 the largest need is such a bound, of whatever distribution.
         """
-        values = [n for _, n in self.needs]
         if self.since is None or len(values) < 2 or 1 - self.confidence**apart >= 0.95:
             return 0
         mean = sum(values) / len(values)
@@ -470,13 +527,27 @@ class _Sign(NamedTuple):
     need: int
     reach: int
     known: bool
+    late: list[int]
+
+    def above(self, first: _Sign) -> int:
+        """The wait by which it is judged in a run that began with ``first``."""
+        return min(self.reach, first.reach) if first.known else self.reach
+
+    def rows(self, above: int) -> int:
+        """How many of its own rows came later than that."""
+        return sum(late > above for late in self.late)
 
 
-def _need(rows: list[tuple[int, float]], error: float, granule: int) -> int:
+def _margin(windows: float, confidence: float) -> float:
+    """By how much the largest of so many is to be exceeded so that the next one is above it as seldom as promised."""
+    return math.sqrt(max(1.0, 1 / ((windows + 1) * (1 - confidence))))
+
+
+def _need(rows: list[tuple[int, float, bool]], error: float, granule: int) -> int:
     """The least multiple of the granule with which the sum would have been good enough."""
-    total = sum(v for _, v in rows)
+    total = sum(v for _, v, _ in rows)
     slack = 0
-    while abs(sum(v for after, v in rows if after > slack)) > (error + 1e-12) * abs(total):
+    while abs(sum(v for after, v, _ in rows if after > slack)) > (error + 1e-12) * abs(total):
         slack += granule
     return slack
 
