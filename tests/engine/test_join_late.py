@@ -15,7 +15,10 @@ from slackwater.testing.transcripts.script import parse
 
 
 def counted(
-    monkeypatch: pytest.MonkeyPatch, join: dict[str, Any], batches: list[dict[str, list[list[int]]]]
+    monkeypatch: pytest.MonkeyPatch,
+    join: dict[str, Any],
+    batches: list[dict[str, list[list[Any]]]],
+    columns: tuple[str, ...] = ("ts",),
 ) -> list[int]:
     """The ``late`` of each batch of a join of streams a and b, which are in order."""
     found: list[int] = []
@@ -29,7 +32,7 @@ def counted(
             return done
 
         monkeypatch.setattr(program, "step", watched)
-    stream = {"columns": {"ts": "bigint"}, "time": "ts", "progress": "ordered"}
+    stream = {"columns": dict.fromkeys(columns, "bigint"), "time": "ts", "progress": "ordered"}
     text = {
         "name": "late",
         "streams": {"a": stream, "b": stream},
@@ -40,7 +43,12 @@ def counted(
     return found
 
 
-@pytest.mark.parametrize("memory", [{}, {"memory": 200}], ids=["in memory", "in little memory"])
+MEMORY = pytest.mark.parametrize(
+    "memory", [{}, {"memory": 200}], ids=["in memory", "in little memory"]
+)
+
+
+@MEMORY
 def test_rows_below_their_own_bound_count(
     monkeypatch: pytest.MonkeyPatch, memory: dict[str, int]
 ) -> None:
@@ -53,3 +61,15 @@ def test_rows_below_their_own_bound_count(
 def test_in_a_tumbling_join_rows_of_closed_windows_count(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [{"a": [[17]], "b": [[25]]}, {"a": [[16], [10], [9]], "b": [[21], [19]]}]
     assert counted(monkeypatch, {"tumbling": 10}, batches) == [0, 2]
+
+
+@MEMORY
+def test_a_row_with_a_null_key_misses_nothing(
+    monkeypatch: pytest.MonkeyPatch, memory: dict[str, int]
+) -> None:
+    batches: list[dict[str, list[list[Any]]]] = [
+        {"a": [[20, 1]], "b": [[20, 1]]},
+        {"a": [[9, 1], [9, None]]},
+    ]
+    join = {"keys": ["k"], "band": {"before": 5, "after": 5}, **memory}
+    assert counted(monkeypatch, join, batches, ("ts", "k")) == [0, 1]
