@@ -73,3 +73,28 @@ def test_a_row_with_a_null_key_misses_nothing(
     ]
     join = {"keys": ["k"], "band": {"before": 5, "after": 5}, **memory}
     assert counted(monkeypatch, join, batches, ("ts", "k")) == [0, 1]
+
+
+@pytest.mark.spec("OO-F31")
+@pytest.mark.parametrize("late", ["admit", "drop", "raise"])
+@pytest.mark.parametrize("how", ["left", "full", "left_anti"])
+def test_under_no_setting_a_late_row_is_said_to_be_alone(late: str, how: str) -> None:
+    stream = {"columns": {"k": "bigint", "ts": "bigint"}, "time": "ts", "progress": "ordered"}
+    text = {
+        "name": "late",
+        "streams": {"a": {**stream, "late": late}, "b": {**stream, "late": late}},
+        "query": [{"join": ["a", "b"], "keys": ["k"], "tumbling": 10, "how": how}],
+        "script": [
+            {"rows": {"a": [[1, 3], [1, 20]], "b": [[1, 5], [2, 20]]}},
+            {"rows": {"a": [[1, 6], [3, 21]], "b": [[1, 8]]}},
+            {"end": True},
+        ],
+    }
+    seen = kernels("panes")(parse(text))
+    if late == "raise":
+        assert [s.error for s in seen] == [None, "LATE_ROW"]
+        assert not seen[1].outputs.get("out")
+        return
+    assert [[(r["k"], r["ts"]) for r in s.late["a"]] for s in seen] == [[], [(1, 6)], []]
+    alone = {r["a_ts"] if how != "left_anti" else r["ts"] for s in seen for r in s.outputs["out"]}
+    assert alone - {None} == ({20, 21} if how == "left_anti" else {3, 20, 21})
