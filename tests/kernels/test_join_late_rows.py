@@ -85,7 +85,7 @@ HALF = [
 """A row of b that nobody waits for, then a late row of a that is kept for others."""
 
 
-@pytest.mark.spec("OO-F31")
+@pytest.mark.spec("OO-F36")
 @examples(60)
 @given(WITHIN, OUTER, st.booleans(), histories(late=True))
 @example(TEN, "full", False, CLOSED)
@@ -105,7 +105,7 @@ def test_no_row_that_had_a_partner_comes_out_as_one_without(within, how, where, 
             assert not partners_of(within, i, known[i][id], seen[1 - i], where)
 
 
-@pytest.mark.spec("OO-F31")
+@pytest.mark.spec("OO-F36")
 @examples(40)
 @given(WITHIN, OUTER, histories(late=True))
 @example(TEN, "left", CLOSED)
@@ -178,7 +178,6 @@ ONE_KEPT = [
 ]
 
 
-@pytest.mark.spec("OO-F31")
 @examples(40)
 @given(WITHIN, HOWS, histories(late=True))
 @example(TEN, "full", BOTH_GONE)
@@ -188,7 +187,6 @@ def test_a_batch_is_as_its_rows_with_a_place_that_is_kept_and_then_the_others(wi
     assert totals(played(within, how, parts)) == totals(played(within, how, history))
 
 
-@pytest.mark.spec("OO-F31")
 @examples(40)
 @given(
     WITHIN,
@@ -218,7 +216,6 @@ def test_how_a_batch_is_cut_matters_only_to_pairs_with_one_row_in_no_place(
     assert {r for r in whole if None in r} <= {r for r in parts if None in r}
 
 
-@pytest.mark.spec("OO-F31")
 @pytest.mark.parametrize("where", [False, True])
 def test_of_two_late_rows_it_is_enough_that_one_has_a_place(where):
     # Rows from 11 on have one: 1 and 5. Rows 2 and 4 pair as well, and neither could have waited for the other.

@@ -51,7 +51,6 @@ def test_a_row_is_needed_just_as_long_as_a_partner_can_come(within, t, bound):
             assert (t >= join.needed_from(within, i, bounds)) == (can_come and bound < END)
 
 
-@pytest.mark.spec("OO-F31")
 @MANY
 @given(BINARY, st.integers(-12, 12), st.one_of(st.sampled_from([START, END]), st.integers(-12, 12)))
 @example(Tumbling(TimeWindow(10, 10, 0, "t")), 3, 5)
@@ -64,7 +63,6 @@ def test_a_row_misses_none_just_if_all_its_partners_had_a_place(within, t, bound
         assert (t < join.met_from(within, i, bounds)) == misses
 
 
-@pytest.mark.spec("OO-F31")
 @MANY
 @given(
     BINARY, st.integers(-12, 12), st.integers(-12, 12), st.integers(-12, 12), st.integers(-12, 12)
