@@ -10,7 +10,9 @@ import pytest
 from slackwater.engine.operators.bounded_join import BoundedJoinProgram
 from slackwater.engine.operators.join import JoinProgram
 from slackwater.engine.operators.program import StateStep
+from slackwater.engine.progress.recall import LateResults
 from slackwater.testing.executors.kernels import kernels
+from slackwater.testing.executors.local import local_executor
 from slackwater.testing.transcripts.script import parse
 
 
@@ -98,3 +100,19 @@ def test_under_no_setting_a_late_row_is_said_to_be_alone(late: str, how: str) ->
     assert [[(r["k"], r["ts"]) for r in s.late["a"]] for s in seen] == [[], [(1, 6)], []]
     alone = {r["a_ts"] if how != "left_anti" else r["ts"] for s in seen for r in s.outputs["out"]}
     assert alone - {None} == ({20, 21} if how == "left_anti" else {3, 20, 21})
+
+
+def test_rows_that_find_what_is_kept_for_a_recall_target_miss_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Rows are kept for five ticks longer than bounds ask for.
+    monkeypatch.setattr(LateResults, "kept", lambda self, bounds: [b - 5 for b in bounds])
+    batches = [{"a": [[40]], "b": [[40]]}, {"a": [[36], [34]]}]
+    band = {"band": {"before": 5, "after": 5}}
+    assert counted(monkeypatch, band, batches) == [0, 1]
+    stream = {"columns": {"ts": "bigint"}, "time": "ts", "progress": "ordered"}
+    query = {"out": [{"join": ["a", "b"], **band}], "lates": [{"late": "a"}]}
+    script = [{"rows": rows} for rows in batches]
+    text = {"name": "late", "streams": {"a": stream, "b": stream}, "query": query, "script": script}
+    seen = local_executor(groups=(1,))(parse(text))[1].outputs["lates"]
+    assert {r["ts"]: r["_late_windows"] for r in seen} == {36: 0, 34: 1}
