@@ -139,7 +139,7 @@ class JoinOracle:
         kept = [self.stored(i) for i in range(self.inputs)]
         new = {id(r) for side in rows for r in side}
         found: list[Result] = []
-        fleeting = {id(r) for i, side in enumerate(rows) for r in side if not self.needed(i, r)}
+        fleeting = {id(r) for i, side in enumerate(rows) for r in side if self.is_fleeting(i, r)}
         # With a null in its key no row at all pairs, and all know that.
         unsure = {
             id(r)
@@ -186,6 +186,10 @@ class JoinOracle:
                 if self.closed is nothing_closed or not self._all_closed(i, j, row, bound, last):
                     return True
         return False
+
+    def is_fleeting(self, i: int, row: JoinRow) -> bool:
+        """Whether a new row of input i can only be the last one of a result: nobody needs it."""
+        return not self.needed(i, row)
 
     def may_miss(self, i: int, row: JoinRow) -> bool:
         """Whether a row that pairs with this one of input i may have come that was not kept: nobody needed it."""
