@@ -102,13 +102,13 @@ def make_trace(rng, batches, most, keys, disorder, lag, rates, lull, late=False)
 
 
 def slow_join(trace: Trace, band: Band, how: str = "inner", where=None) -> Counter:
-    """Each pair by the definition; a late row does not meet what had been given up before its batch."""
+    """Each pair by the definition; a late row does not meet what was not kept when its batch began, and is never unmatched."""
     flat = [
         [(t, k, i, b) for b, batch in enumerate(trace.rows) for t, k, i in batch[side]]
         for side in (0, 1)
     ]
     out: Counter = Counter()
-    seen: set[int] = set()
+    seen = {i for s in (0, 1) for t, k, i, b in flat[s] if k is not None and t < trace.before(b)[s]}
     for t, k, i, b in flat[0]:
         for u, m, j, c in flat[1]:
             if k is None or k != m or not (t - band.before <= u <= t + band.after):
@@ -116,6 +116,10 @@ def slow_join(trace: Trace, band: Band, how: str = "inner", where=None) -> Count
             if b < c and t + band.after < trace.before(c)[1]:
                 continue
             if c < b and u + band.before < trace.before(b)[0]:
+                continue
+            if b == c and (
+                t + band.after < trace.before(b)[1] and u + band.before < trace.before(b)[0]
+            ):
                 continue
             if where is not None and not where(i, j):
                 continue

@@ -136,7 +136,7 @@ def differs(folder, seed) -> bool:
     return out != slow_join(trace, BAND, how)
 
 
-SEEDS = [28, 22, 18, 10, 0]
+SEEDS = [28, 22, 29, 10]
 """Each has a wrong rule for which it differs."""
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.errors import AnalysisError
@@ -49,6 +49,31 @@ def test_a_row_is_needed_just_as_long_as_a_partner_can_come(within, t, bound):
         for own in (START, -100, 0, 100, END):
             bounds = (own, bound) if i == 0 else (bound, own)
             assert (t >= join.needed_from(within, i, bounds)) == (can_come and bound < END)
+
+
+@MANY
+@given(BINARY, st.integers(-12, 12), st.one_of(st.sampled_from([START, END]), st.integers(-12, 12)))
+@example(Tumbling(TimeWindow(10, 10, 0, "t")), 3, 5)
+@example(Band(-1, -1), 0, 5)
+def test_a_row_misses_none_just_if_all_its_partners_had_a_place(within, t, bound):
+    for i in (0, 1):
+        bounds = (bound, 0) if i == 0 else (0, bound)
+        place = join.needed_from(within, 1 - i, bounds)
+        misses = any(x < place for x in NEAR if pairs(within, i, 1 - i, t, x))
+        assert (t < join.met_from(within, i, bounds)) == misses
+
+
+@MANY
+@given(
+    BINARY, st.integers(-12, 12), st.integers(-12, 12), st.integers(-12, 12), st.integers(-12, 12)
+)
+def test_of_rows_on_time_all_partners_have_a_place(within, left, right, t, u):
+    # So the rule for late rows takes nothing from the others.
+    bounds, times = (left, right), (t, u)
+    if not pairs(within, 0, 1, t, u) or (t < left and u < right):
+        return
+    gone = [np.array([x < join.needed_from(within, i, bounds)]) for i, x in enumerate(times)]
+    assert join.is_met(gone).tolist() == [True]
 
 
 @MANY

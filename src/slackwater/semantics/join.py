@@ -5,6 +5,11 @@ every later result holds a row that has not arrived yet; all rules here follow f
 input i is needed as long as a row of *another* input may come that pairs with it: its own input's
 bound says nothing about that. An unmatched row of an outer input leaves when it is no longer needed.
 
+A row that breaks its input's bound is late, and some of its partners may have come and gone. A new row meets the rows whose *place* is
+kept (`needed_from`, by the bounds in force when the batch began): stored ones, and new ones alike. So of the new rows of a
+result at most one may be in a place that is not kept (`is_met`). A late row whose partners may have been in such a place (`met_from`)
+leaves with the partners that it meets, and never as one that had none: nobody can know that.
+
 A semi and an anti join have results of one row, of the left input: with the first partner that arrives it leaves the one
 and is of no more use to the other; when it is no longer needed, and none has come, it leaves the anti join.
 
@@ -18,6 +23,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slackwater.errors import AnalysisError
 from slackwater.model.join import Anytime, Band, How, Reach, Tumbling, Within, is_existence
 from slackwater.semantics.limits import END, LATEST, START
@@ -25,7 +33,8 @@ from slackwater.semantics.patterns import Span, Test, Value
 from slackwater.semantics.window_ids import Ints
 
 __all__ = [
-    "corners", "effective", "is_empty", "marked_inputs", "max_bound", "met_from", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "rows_within", "time_bounds",
+    "corners", "effective", "is_empty", "is_met", "least_met", "marked_inputs", "max_bound", "met_from", "met_with", "min_bound", "needed_from", "outer_inputs", "partners", "reaches", "rows_within",
+    "time_bounds",
 ]  # fmt: skip
 
 
@@ -178,21 +187,60 @@ def needed_from(within: Within, i: int, bounds: Sequence[int]) -> int:
     return _reached_from(within, i, min(b for j, b in enumerate(bounds) if j != i))
 
 
+def is_met(gone: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Which combinations of rows, with a new one in each, come out.
+
+    ``gone[i]`` says of the rows of input i which are new in a place that is not kept. Of those one may meet what is kept,
+    as the last that came; two never meet, as neither could have waited for the other. Of rows on time no two are such.
+
+    >>> is_met([np.array([False, True, True]), np.array([False, False, True])]).tolist()
+    [True, True, False]
+    """
+    return np.asarray(sum(g.astype(np.int8) for g in gone) <= 1)
+
+
 def met_from(within: Within, i: int, bounds: Sequence[int]) -> int:
     """The first time of input i whose rows find all partners that have come before them.
 
-    Some partner of an older row may have been given up, since no row on time could have met it. For two inputs and a
-    band these are the rows below their own input's bound, whatever the other one's is.
+    Some partner of an older row may have been in a place that is not kept, since no row on time could have met it. For two
+    inputs and a band these are the rows below their own input's bound, whatever the other one's is; in windows they are those
+    whose window this bound has closed. If no two times pair, no row misses any.
 
     >>> met_from(Band(before=2, after=3), 0, (15, 100)), met_from(Band(2, 3), 1, (15, 100))
     (15, 100)
     """
     _check(within, bounds)
+    if is_empty(within):
+        return START
     inputs = range(len(bounds))
     bound = max(min(bounds[k] for k in inputs if k != j) for j in inputs if j != i)
     if isinstance(within, (Tumbling, Anytime)):
         return _reached_from(within, i, bound)
     return bound
+
+
+def met_with(within: Within, i: int, t: Ints) -> tuple[Ints, Ints]:
+    """Times of input i, both included, that every partner of a row with time ``t`` could meet too.
+
+    >>> from slackwater.model.window import TimeWindow
+    >>> met_with(Tumbling(TimeWindow(10, 10, 0, "ts")), 0, 17), met_with(Band(before=2, after=3), 0, 17)
+    ((10, 19), (17, 17))
+    """
+    if isinstance(within, (Anytime, Tumbling)):
+        return partners(within, i, i, t)
+    return t, t
+
+
+def least_met(within: Within, i: int) -> int:
+    """How many times of input i in a row a partner of one of its rows could meet, at the least; 1 if it is all of `met_with`.
+
+    >>> least_met(Band(before=2, after=3), 0), least_met(Band(2, 3, closed="neither"), 1)
+    (6, 4)
+    """
+    if isinstance(within, (Anytime, Tumbling)):
+        return 1
+    reach = reaches(within)
+    return reach[i] + min(r for j, r in enumerate(reach) if j != i) + 1
 
 
 def time_bounds(within: Within, bounds: Sequence[int]) -> tuple[int, ...]:

@@ -208,8 +208,9 @@ def bucket_bits(buckets: Iterable[int]) -> str:
 class Debt:
     """Blocks [first, end) of one side have yet to meet blocks of the other side.
 
-    ``floor``: of the other side's blocks below ``floor_upto``, rows older than this had been given up
-    before the batch of these rows began, so a late row must not meet them any more.
+    ``floor``: of the other side's blocks below ``floor_upto``, rows older than this were in a place that was not kept
+    when the batch of these rows began, so a late row must not meet them. Those are the blocks that had come before
+    the batch, and for rows that are not kept either all that have come.
     """
 
     first: int

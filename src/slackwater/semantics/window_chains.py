@@ -1,10 +1,10 @@
-"""Which windows rows of a source meet on their way, and what a flush must reach to close them."""
+"""Which windows and joins rows of a source meet on their way, and what a flush must reach to close them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.model.node import Aggregate, Node, Source
+from slackwater.model.node import Aggregate, Join, Node, Source
 from slackwater.model.window import Window
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.operators.answers import Chain, Trace, Traced
@@ -45,6 +45,24 @@ def window_readers(
         for chain, moved in _paths(node.child, node.window.on, source, column, joins=False):
             if not chain and not any(n is node and m == moved for n, m in readers):
                 readers.append((node, moved))
+    return tuple(readers)
+
+
+def join_readers(
+    outputs: Sequence[Node], source: Source, column: str
+) -> tuple[tuple[Join, int, int], ...]:
+    """The joins that rows of ``source`` reach by the time ``column``, before any aggregate or other join.
+
+    With each comes the number of the input, and the shift of its time against the source's.
+    """
+    readers: list[tuple[Join, int, int]] = []
+    for node in topological(outputs):
+        if not isinstance(node, Join):
+            continue
+        for i, (child, on) in enumerate(zip(node.inputs, node.on, strict=True)):
+            ways = _paths(child, on, source, column, joins=False)
+            shifts = dict.fromkeys(moved for chain, moved in ways if not chain)
+            readers += [(node, i, moved) for moved in shifts]
     return tuple(readers)
 
 

@@ -11,17 +11,25 @@ from numpy.typing import NDArray
 
 from slackwater.engine.lowlevel.single_values import single_values
 from slackwater.engine.paths.batch import Batch
+from slackwater.engine.progress.recall import LateResults
 from slackwater.engine.progress.step import patterns_of
 from slackwater.errors import ExecutionError
 from slackwater.kernels.buckets import flat
+from slackwater.kernels.joins.batch import may_miss
 from slackwater.kernels.windows.pattern_match import matching
-from slackwater.model.node import Aggregate, Source
+from slackwater.model.node import Aggregate, Join, Source
 from slackwater.model.policy import Punctuated
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.bounds import START
 from slackwater.semantics.column_origin import column_origin
 from slackwater.semantics.contracts.template_text import parse_scheme
 from slackwater.semantics.contracts.templates import conforms, form
+from slackwater.semantics.join_patterns import (
+    closing,
+    key_names,
+    useful_columns,
+    uses_patterns,
+)
 from slackwater.semantics.pattern_rules import closable, key_columns
 from slackwater.semantics.pattern_text import pattern_of, shown
 from slackwater.semantics.patterns import Pattern, Patterns
@@ -156,3 +164,25 @@ class Punctuation:
         columns[node.window.on] = pa.chunked_array([pa.array(ticks + moved)])
         _, ends = matching(usable, pa.table(columns), node.window.on)
         return windows_missed(ticks + moved, closed_by(ends, node.window), node.window)
+
+    def may_miss(self, node: Join, i: int, moved: int, table: pa.Table, ticks: Ints) -> Mask:
+        """Which rows may miss partners as rows of a join's input i, by its bounds and by patterns."""
+        batch, plan, child, on = self.batch, self.batch.plan, node.inputs[i], node.on[i]
+        operator = next(op for op in plan.operators if op.node is node)
+        names = [plan.name_of(c) for c in node.inputs]
+        own = [batch.bound(n, t) for n, t in zip(names, node.on, strict=True)]
+        bounds = LateResults(batch, operator).kept(own)
+        if not self.in_force or not uses_patterns(node):
+            return may_miss(node.within, i, ticks + moved, bounds)
+        patterns = patterns_of(plan, batch.states, batch.bounds)[names[i]]
+        columns = {c: column_origin(child, c, self.source) for c in useful_columns(node, i) - {on}}
+        known = {c for c, n in columns.items() if n is not None} | {on}
+        usable = tuple(p for p in patterns if set(p.columns) <= known)
+        linear = {c: b for c, b in batch.bounds.get(names[i], {}).items() if c in known}
+        times = pa.chunked_array([pa.array(ticks + moved)])
+        keys = [
+            times if c == on else None if c not in known else table[columns[c]]
+            for c in key_names(node, i)
+        ]
+        closed = closing(node, i, usable, {**linear, on: bounds[i]})
+        return may_miss(node.within, i, ticks + moved, bounds, closed, keys)

@@ -39,7 +39,7 @@ from slackwater.semantics.lateness import (
 from slackwater.semantics.local_time import instant_of
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
-from slackwater.semantics.window_chains import window_readers
+from slackwater.semantics.window_chains import join_readers, window_readers
 from slackwater.semantics.window_ids import closed_by, windows_missed
 from slackwater.semantics.windows import missed
 
@@ -364,7 +364,7 @@ class SourceTask:
                 self.delivery.send_guarded(path, rows, self.batch.guards.of(path))
 
     def _missed(self, column: str, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Windows that each row comes too late for, over the aggregates that read this stream."""
+        """Windows that each row comes too late for, over the aggregates that read this stream, and joins in which it may miss partners."""
         total = np.zeros(len(ticks), np.int64)
         outputs = [o.node for o in self.batch.plan.outputs]
         for node, moved in window_readers(outputs, self.source, column):
@@ -375,6 +375,8 @@ class SourceTask:
                 continue
             linear = missed(ticks + moved, bound, node.window)
             total += np.maximum(linear, self.punctuation.missed(node, moved, table, ticks))
+        for join, i, moved in join_readers(outputs, self.source, column):
+            total += self.punctuation.may_miss(join, i, moved, table, ticks)
         return total
 
     def report(self) -> SourceReport:

@@ -62,7 +62,11 @@ class BoundedJoinProgram(JoinProgram):
 
     def step(self, inputs: Sequence[Arrival], state: State) -> StateStep:
         old, new = self.context.old, self.context.new
-        late = sum(self.late(i, t, old) for i, a in enumerate(inputs) for t in a.tables)
+        late = sum(
+            self.late(i, rows.widened(t), old)
+            for i, (rows, a) in enumerate(zip(self.rows, inputs, strict=True))
+            for t in a.tables
+        )
         done = self._joined(inputs, (old[0], old[1]), (new[0], new[1]))
         self.ledger = done.ledger
         return StateStep(

@@ -28,14 +28,12 @@ from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.joins import step as join
 from slackwater.kernels.joins.condition import holds
 from slackwater.kernels.types import cast_table
-from slackwater.kernels.windows.pattern_match import closed
 from slackwater.model.join import Condition, is_existence
-from slackwater.model.names import PASS, ROWS, TIME, key, sub_query
+from slackwater.model.names import PASS, ROWS, TIME, sub_query
 from slackwater.model.node import Join, raw_name
 from slackwater.model.schema import Field
-from slackwater.semantics.join import marked_inputs, met_from, needed_from
+from slackwater.semantics.join import marked_inputs, needed_from
 from slackwater.semantics.join_patterns import closing, is_closing
-from slackwater.semantics.lateness import is_late
 from slackwater.semantics.limits import END, START
 
 MATCHED = "m"
@@ -98,7 +96,7 @@ class JoinProgram(Program):
             self.batch.id << 32,
             closings,
         )
-        late = sum(self.late(i, t, old) for i, t in enumerate(new))
+        late = sum(self.late(i, t, self.late_results.kept(old)) for i, t in enumerate(new))
         for table in done.output:
             self.late_results.record(table[TIME].to_numpy(), old)
             self.send(table)
@@ -161,13 +159,7 @@ class JoinProgram(Program):
 
     def late(self, i: int, rows: pa.Table, bounds: Sequence[int]) -> int:
         """How many new rows of an input may have missed partners that were given up already."""
-        times = rows[TIME].to_numpy()
-        late = is_late(times, met_from(self.node.within, i, bounds))
-        if self.closings is not None and self.closings.before[i]:
-            keys = [rows[key(n)] for n in range(self.spec.keys)]
-            by_patterns = replace(self.closings.before[i], closed=START)
-            late |= closed(by_patterns, keys, times, times + 1, times)
-        return int(np.count_nonzero(late))
+        return int(np.count_nonzero(join.unsure(self.spec, i, rows, bounds, self.closings)))
 
     def send(self, results: pa.Table) -> None:
         """Send a kernel's results on: there may be more than fit into memory."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slackwater.kernels.buckets import flat
 from slackwater.kernels.joins.band_join import NO_KEY, Ints, Spans, TimeIndex, key_codes, present
 from slackwater.kernels.joins.spec import (
     MATCHED_SCHEMA,
@@ -19,9 +20,20 @@ from slackwater.kernels.joins.spec import (
     with_time,
 )
 from slackwater.kernels.windows.pattern_match import closed
+from slackwater.model.join import Within
 from slackwater.model.names import BUCKET, MATCHED, TIME, key
 from slackwater.semantics.closing import Closing
-from slackwater.semantics.join import marked_inputs, needed_from, partners
+from slackwater.semantics.join import (
+    is_met,
+    least_met,
+    marked_inputs,
+    met_from,
+    met_with,
+    needed_from,
+    outer_inputs,
+    partners,
+)
+from slackwater.semantics.lateness import is_late
 from slackwater.semantics.limits import END
 
 
@@ -42,6 +54,10 @@ class Side:
         self.codes: Ints = np.empty(0, dtype=np.int64)
         self.matched: Flags = np.zeros(new.num_rows, dtype=np.bool_)
         self.stays: Flags = np.zeros(new.num_rows, dtype=np.bool_)
+        self.gone: Flags = np.zeros(0, dtype=np.bool_)
+        """Which rows are new in a place that is not kept."""
+        self.unsure: Flags = np.zeros(new.num_rows, dtype=np.bool_)
+        """New rows of which nobody can know whether they had a partner."""
         self.waits: Flags = np.zeros(0, dtype=np.bool_)
         """Of the stored rows in ``whole``, whether they are needed after the batch."""
 
@@ -73,6 +89,38 @@ def gone(spec: JoinSpec, i: int, rows: pa.Table, closings: Sequence[Closing]) ->
     return mask
 
 
+def may_miss(
+    within: Within,
+    i: int,
+    times: Ints,
+    bounds: Sequence[int],
+    closing: Closing | None = None,
+    keys: Sequence[pa.ChunkedArray | None] = (),
+) -> Flags:
+    """Which new rows of input i may have had partners that were not kept: their own input had closed all that these could meet.
+
+    ``closing`` is what it had closed beside its bound, ``keys`` are those that this tests.
+    """
+    late: Flags = is_late(times, met_from(within, i, bounds))
+    if not closing:
+        return late
+    low, high = met_with(within, i, times)
+    return late | closed(closing, keys, low, high + 1, high, least_met(within, i))
+
+
+def unsure(
+    spec: JoinSpec, i: int, rows: pa.Table, bounds: Sequence[int], closings: Closings | None = None
+) -> Flags:
+    """Of which new rows of input i nobody can know whether they had a partner; one with a null key had none."""
+    keys = [rows.column(key(n)) for n in range(spec.keys)]
+    closing = None if closings is None else closings.before[i]
+    late = may_miss(spec.within, i, ints(rows, TIME), bounds, closing, keys)
+    for column in keys:
+        if column.null_count:
+            late = late & flat(column.is_valid()).to_numpy(zero_copy_only=False)
+    return late
+
+
 class Kept(NamedTuple):
     """Per input: new rows to store, and stored rows that found their first partner."""
 
@@ -93,6 +141,7 @@ class JoinBatch:
         closings: Closings | None = None,
     ) -> None:
         self.spec = spec
+        self._bounds = old_bounds
         self._closings = closings
         self.new = new
         self._stored = stored
@@ -145,8 +194,13 @@ class JoinBatch:
         for i, side in enumerate(self.sides):
             side.codes = codes[i]
             side.stays = (side.times >= side.needed) & (side.codes != NO_KEY)
-            if self._closings is not None and side.stays.any():
+            fleeting = side.times < side.available
+            if self._closings is not None:
                 side.stays &= ~gone(self.spec, i, side.new, self._closings.after)
+                fleeting = fleeting | gone(self.spec, i, side.new, self._closings.before)
+            side.gone = fleeting
+            if i in outer_inputs(self.spec.how):
+                side.unsure = unsure(self.spec, i, side.new, self._bounds, self._closings)
         fresh = [side.codes for side in self.sides]
         for i, side in enumerate(self.sides):
             others = [c for j, c in enumerate(fresh) if j != i]
@@ -162,6 +216,7 @@ class JoinBatch:
             side.old_rows = table.num_rows
             side.codes = np.concatenate([code, side.codes])
             side.times = np.concatenate([ints(table, TIME), side.times])
+            side.gone = np.concatenate([np.zeros(len(code), dtype=np.bool_), side.gone])
             side.matched = np.zeros(len(side.codes), dtype=np.bool_)
             side.whole = self._whole(i, table)
 
@@ -206,10 +261,12 @@ class JoinBatch:
         left, right = self.sides
         met = np.zeros(len(left.codes), dtype=np.bool_)
         every = np.arange(len(left.codes))
-        # New rows meet old ones, then all rows meet new ones.
+        new = np.arange(right.old_rows, len(right.codes))
+        # New rows meet old ones, then all rows meet new ones: those that are not kept meet none of their like.
         for rows, others in (
-            (every[left.old_rows :], slice(0, right.old_rows)),
-            (every, slice(right.old_rows, None)),
+            (every[left.old_rows :], np.arange(right.old_rows)),
+            (every, new[~right.gone[new]]),
+            (every[~left.gone], new[right.gone[new]]),
         ):
             codes, times = left.codes[rows], left.times[rows]
             other_codes, other_times = right.codes[others], right.times[others]
@@ -224,7 +281,18 @@ class JoinBatch:
         return met
 
     def combinations(self) -> Iterator[dict[int, Ints]]:
-        """Row numbers by input, in chunks.
+        """Row numbers by input, in chunks, of all results of the batch."""
+        few = sum(bool(side.gone.any()) for side in self.sides) < 2
+        for rows in self._combinations():
+            if few:
+                yield rows
+                continue
+            met = is_met([self.sides[i].gone[r] for i, r in rows.items()])
+            if met.any():
+                yield rows if met.all() else {i: r[met] for i, r in rows.items()}
+
+    def _combinations(self) -> Iterator[dict[int, Ints]]:
+        """Row numbers by input, in chunks, of rows that pair and of which one is new.
 
         The last input that gives a new row drives: those before it give old and new rows, those
         after it only old ones. So each result that has a new row is found once.

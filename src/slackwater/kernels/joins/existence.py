@@ -53,7 +53,7 @@ class ExistenceStep(BatchResults):
         self._marks[0] = (
             stored.filter(pa.array(waits)).select(MATCHED_SCHEMA.names).cast(MATCHED_SCHEMA)
         )
-        met_new = left.matched[left.old_rows :]
+        met_new = left.matched[left.old_rows :] | left.unsure
         if batch.spec.how == "left_semi":
             leaving = [met]
         else:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from slackwater.kernels.buckets import flat
-from slackwater.kernels.joins.batch import Closings, JoinBatch, Kept, gone
+from slackwater.kernels.joins.batch import Closings, JoinBatch, Kept, gone, unsure
 from slackwater.kernels.joins.existence import ExistenceStep, without_marked
 from slackwater.kernels.joins.results import BatchResults
 from slackwater.kernels.joins.spec import (
@@ -36,6 +36,7 @@ from slackwater.semantics.join import outer_inputs
 __all__ = [
     "BUCKET", "MATCHED", "MATCHED_SCHEMA", "ROW", "TIME", "Closings", "ExistenceStep", "JoinSpec", "JoinStep", "Kept",
     "Predicate", "Stored", "among", "column_name", "output_schema", "gone", "state_schema", "step",
+    "unsure",
 ]  # fmt: skip
 
 
@@ -102,6 +103,9 @@ class JoinStep(BatchResults):
             if chunk.num_rows:
                 yield chunk
         for i in outer_inputs(batch.spec.how):
+            side = batch.sides[i]
+            # Stored, they look like rows that have met one.
+            side.matched[side.old_rows :] |= side.unsure
             for table in (self._unmatched_new(i), self._unmatched_stored(i)):
                 for piece in self._slices(table):
                     yield self._padded(i, piece)

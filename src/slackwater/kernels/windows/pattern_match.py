@@ -50,11 +50,17 @@ def matching(
 
 
 def closed(
-    closing: Closing, keys: Sequence[pa.ChunkedArray | None], starts: Ints, ends: Ints, wids: Ints
+    closing: Closing,
+    keys: Sequence[pa.ChunkedArray | None],
+    starts: Ints,
+    ends: Ints,
+    wids: Ints,
+    least: int = 0,
 ) -> Mask:
     """Which (group, window) pairs are closed, by the linear bound or by patterns.
 
-    ``keys`` are the group columns, in the closing's order; windows are half-open, ``[start, end)``.
+    ``keys`` are the group columns, in the closing's order; windows are half-open, ``[start, end)``. Of what patterns
+    close, stretches of fewer than ``least`` ticks do not count.
     """
     done = wids <= closing.closed
     if not closing.tests or len(wids) == 0:
@@ -73,9 +79,18 @@ def closed(
                 mask &= column.passing(test)[groups[:, at]]
         if mask.any():
             rows = mask[codes]
-            for low, high in spans:
+            for low, high in _of_length(spans, least):
                 done |= rows & _inside(starts, ends, low, high)
-    return np.asarray(done | _covered(closing, cells, used, codes, groups, starts, ends))
+    return np.asarray(done | _covered(closing, cells, used, codes, groups, starts, ends, least))
+
+
+def _of_length(spans: Sequence[Span], least: int) -> list[Span]:
+    """The spans of at least so many ticks."""
+
+    def is_long(low: Any, high: Any) -> bool:
+        return low is None or high is None or high - low >= least
+
+    return [(low, high) for low, high in spans if least == 0 or is_long(low, high)]
 
 
 def _covered(
@@ -86,6 +101,7 @@ def _covered(
     groups: Ints,
     starts: Ints,
     ends: Ints,
+    least: int,
 ) -> Mask:
     """Windows that no single pattern closes, but several together do.
 
@@ -107,7 +123,7 @@ def _covered(
         if len(spans) < 2:
             continue
         rows = order[edges[g] : edges[g + 1]]
-        for low, high in Test.of(spans).spans:
+        for low, high in _of_length(Test.of(spans).spans, least):
             done[rows] |= _inside(starts[rows], ends[rows], low, high)
     return done
 

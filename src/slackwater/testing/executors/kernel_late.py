@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slackwater.kernels.joins.batch import may_miss
 from slackwater.kernels.types import arrow_type
 from slackwater.kernels.windows.group_close import is_closed
-from slackwater.model.node import Aggregate, Node, Source
+from slackwater.model.node import Join, Node, Source
 from slackwater.model.schema import Expr
 from slackwater.model.window import TimeWindow
+from slackwater.semantics import join_patterns
 from slackwater.semantics.column_origin import column_origin
 from slackwater.semantics.lateness import (
     enters,
@@ -26,7 +28,7 @@ from slackwater.semantics.pattern_rules import closing, plain_column
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.progress import SourceState, guard_limit
 from slackwater.semantics.settings import BoundRule
-from slackwater.semantics.window_chains import window_readers
+from slackwater.semantics.window_chains import join_readers, window_readers
 from slackwater.semantics.window_ids import wid_range
 from slackwater.semantics.windows import missed
 from slackwater.testing.executors.kernel_tables import plain
@@ -90,18 +92,36 @@ class LateJudge:
             if isinstance(node.window, TimeWindow) and self.stated[child]:
                 found = closing(node, self.stated[child], bound)
                 wids = np.arange(*wid_range(time + moved, node.window), dtype=np.int64)
-                keys = [_column(source, row, node, k.expr, len(wids)) for k in node.keys]
+                keys = [_column(source, row, node.child, k.expr, len(wids)) for k in node.keys]
                 count = int(is_closed(node.window, found, keys, wids).sum())
             total += count
+        for join, i, moved in join_readers(list(self.outputs.values()), source, column):
+            total += self._may_miss(source, join, i, time + moved, row)
         return total
+
+    def _may_miss(self, source: Source, node: Join, i: int, time: int, row: Row) -> bool:
+        places = [next(n for n, m in enumerate(self.nodes) if m is c) for c in node.inputs]
+        bounds = [self.before[p][on] for p, on in zip(places, node.on, strict=True)]
+        child, kinds = node.inputs[i], [k.expr for k in node.keys[i]]
+        keys = [
+            pa.chunked_array([pa.array([time])])
+            if plain_column(k) == node.on[i]
+            else _column(source, row, child, k, 1)
+            for k in kinds
+        ]
+        found = None
+        if join_patterns.uses_patterns(node):
+            found = join_patterns.closing(node, i, self.stated[places[i]], self.before[places[i]])
+        late = may_miss(node.within, i, np.array([time], np.int64), bounds, found, keys)
+        return bool(late[0])
 
 
 def _instant(s: BoundRule, bound: int) -> int:
     return bound if s.zone is None else instant_of(bound, s.zone)
 
 
-def _column(source: Source, row: Row, node: Aggregate, key: Expr, count: int) -> pa.ChunkedArray:
-    """A late row's group column as often as asked; null where it is not just a column of the source."""
-    name = column_origin(node.child, plain_column(key) or "", source)
+def _column(source: Source, row: Row, child: Node, key: Expr, count: int) -> pa.ChunkedArray:
+    """A late row's key in an operator's input as often as asked; null where it is not just a column of the source."""
+    name = column_origin(child, plain_column(key) or "", source)
     values = [None if name is None else row.get(name)] * count
     return pa.chunked_array([pa.array(values, arrow_type(plain(key.type)))])

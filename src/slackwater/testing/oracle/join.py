@@ -4,8 +4,10 @@ It keeps every row for ever and looks at every combination. A result comes out i
 last of its rows arrives, an unmatched row of an outer input in the first step whose bounds prove that no
 partner can come. A semi join has each left row that is in a pair, in the step of its first one; an anti join
 each that is in none, when it is proven that none comes; both without the right row. A row from an earlier step takes part as long as, by the bounds in force when the step
-began, a row that is on time could still pair with it. So a late row finds just the partners that had to be
-kept for others, and the answer does not depend on what happens to lie around.
+began, a row that is on time could still pair with it. So does a row of this step: but one row of a result may be
+needed by nobody, as the last that came. So a late row finds just the partners that had to be kept for others, and the
+answer does not depend on what happens to lie around. If one of its partners might have been a row that nobody needed
+(a row with its key, at any time that pairs with its own), nobody can know that it had none: it never leaves as unmatched.
 """
 
 from __future__ import annotations
@@ -137,14 +139,26 @@ class JoinOracle:
         kept = [self.stored(i) for i in range(self.inputs)]
         new = {id(r) for side in rows for r in side}
         found: list[Result] = []
+        fleeting = {id(r) for i, side in enumerate(rows) for r in side if self.is_fleeting(i, r)}
+        # With a null in its key no row at all pairs, and all know that.
+        unsure = {
+            id(r)
+            for i in self._outer()
+            for r in rows[i]
+            if None not in r.key and self.may_miss(i, r)
+        }
         for result in self._matches([[*old, *side] for old, side in zip(kept, rows, strict=True)]):
-            if not any(id(r) in new for r in result):
+            if not any(
+                id(last) in new and all(r is last or id(r) not in fleeting for r in result)
+                for last in result
+            ):
                 continue
             if not self._exists:
                 found.append(result)
             elif self.how == "left_semi" and id(result[0]) not in self._gone:
                 found.append(result[:1])
             self._gone.update(id(r) for r in (result[:1] if self._exists else result))
+        self._gone |= unsure
         for side, more in zip(self.history, rows, strict=True):
             side.extend(more)
         self.bounds, self.closed = tuple(bounds), closed
@@ -171,6 +185,23 @@ class JoinOracle:
                     continue
                 if self.closed is nothing_closed or not self._all_closed(i, j, row, bound, last):
                     return True
+        return False
+
+    def is_fleeting(self, i: int, row: JoinRow) -> bool:
+        """Whether a new row of input i can only be the last one of a result: nobody needs it."""
+        return not self.needed(i, row)
+
+    def may_miss(self, i: int, row: JoinRow) -> bool:
+        """Whether a row that pairs with this one of input i may have come that was not kept: nobody needed it."""
+        for j in range(self.inputs):
+            first = None if i == j else first_partner(self.within, i, j, row.time)
+            last = last_partner(self.within, i, j, row.time)
+            if first is None or last is None:
+                continue
+            if self.closed is nothing_closed or isinstance(self.within, Anytime):
+                last = first  # by bounds alone, the oldest go first
+            if not all(self.needed(j, JoinRow(t, row.key)) for t in range(first, last + 1)):
+                return True
         return False
 
     def _all_closed(self, i: int, j: int, row: JoinRow, bound: int, last: int) -> bool:

@@ -63,6 +63,12 @@ class JoinNode:
         done = self.oracle.step(rows, bounds, closed)
         return [self._result(r, self.node.outputs) for r in done]
 
+    def unsure(self, i: int, time: int, row: Row) -> bool:
+        """Whether a new row of input i, of which some columns are known, may have had a partner that was not kept."""
+        keys = (plain(k.expr) for k in self.node.keys[i])
+        key = tuple(time if name == self.node.on[i] else row.get(name or "") for name in keys)
+        return self.oracle.may_miss(i, JoinRow(time, key))
+
     def _closed(self, excluded: Excluded, i: int, key: tuple[Any, ...], time: int | None) -> bool:
         """Whether no row of input i comes with that key, at that time if one is given."""
         row = {}

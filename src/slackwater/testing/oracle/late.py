@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from slackwater.errors import LateRowError
-from slackwater.model.node import Aggregate, Node, Source
+from slackwater.model.node import Aggregate, Join, Node, Source
 from slackwater.testing.oracle.local import shown_at
 from slackwater.testing.oracle.operators.common import Followed
 from slackwater.testing.oracle.operators.registry import OPERATORS
@@ -91,7 +91,8 @@ def _reasons(run: Run, history: History, row: Mapping[str, Any], now: int | None
 
 
 def _missed(run: Run, source: Source, column: str, row: Mapping[str, Any]) -> int:
-    """How many windows of the aggregates that read the column directly were closed to the row.
+    """How many windows of the aggregates that read the column directly were closed to the row; and in how many joins
+    a partner of it may have gone.
 
     A window is closed by the bound of the aggregate's input, which behind a union is the least of
     several.
@@ -99,7 +100,14 @@ def _missed(run: Run, source: Source, column: str, row: Mapping[str, Any]) -> in
     value = row.get(column)
     if value is None:
         return 0
-    return sum(
+    met = sum(
+        run.joins[id(node)].unsure(i, value + moved, input_row(child, source, row))
+        for node in run.nodes
+        if isinstance(node, Join)
+        for i, (child, on) in enumerate(zip(node.inputs, node.on, strict=True))
+        for moved in set(_shifts(child, on, source.name, column))
+    )
+    return met + sum(
         WINDOWS[type(node.window)].missed(
             node, value + moved, partial(input_row, node.child, source, row), run
         )

@@ -26,6 +26,7 @@ from slackwater.kernels.joins.bounded.merge import merge_runs
 from slackwater.kernels.joins.bounded.probe import (
     Joiner,
     Loaded,
+    ints,
     no_key,
     present_in,
     with_codes,
@@ -36,7 +37,7 @@ from slackwater.kernels.joins.bounded.results import Emit, Results
 from slackwater.kernels.joins.bounded.stats import Stats, sum_up
 from slackwater.kernels.joins.step import TIME, JoinSpec, Predicate
 from slackwater.model.names import CODE
-from slackwater.semantics.join import needed_from, outer_inputs
+from slackwater.semantics.join import met_from, needed_from, outer_inputs
 from slackwater.semantics.join_memory import (
     Block,
     BlockRules,
@@ -197,13 +198,20 @@ class _Work:
             if self.marks[side] is not None:
                 self.results.add_alone(self.joiner.padded(side, rows.filter(pa.array(null))))
             rows = rows.filter(pa.array(~null))
-        if not rows.num_rows:
-            return
+        # Rows in a place that is not kept owe other things than those that are kept.
+        fleeting = ints(rows, TIME) < self.rules.floor(self.spec.within, side, self.batch.old)
+        for part in (~fleeting, fleeting):
+            if part.any():
+                kept = rows if part.all() else rows.filter(pa.array(part))
+                self._meet_others(side, kept, part is fleeting)
+        self.house.make_room(side)
+
+    def _meet_others(self, side: int, rows: pa.Table, fleeting: bool) -> None:
         tables = cut(with_codes(self.spec, side, rows), self.areas.block)
         blocks = [self._numbered(side, table) for table in tables]
         others = self.ledger.blocks[1 - side]
         upto = self.rules.met_upto(others)
-        debt = self._debt(side, blocks, upto, self.rules.met_below(others, upto))
+        debt = self._debt(side, blocks, upto, self.rules.met_below(others, upto), fleeting)
         span = self._reach(side, debt)
         residents = [b for b in self.rules.residents(others) if in_reach(span, b)]
         if residents:
@@ -214,10 +222,17 @@ class _Work:
             group.finish()
         for block, table in zip(blocks, tables):
             self.house.add(side, block, table)
+            self._mark_unsure(side, block, table)
         if any(self.rules.needs(debt, b) and in_reach(span, b) for b in others):
             self._owe(side, debt)
         self.ledger.frequency[side] += sum(b.bytes for b in blocks)
-        self.house.make_room(side)
+
+    def _mark_unsure(self, side: int, block: Block, rows: pa.Table) -> None:
+        """Rows of which nobody can know whether they had a partner look like those that have met one."""
+        marks = self.marks[side]
+        first = met_from(self.spec.within, side, self.batch.old)
+        if marks is not None and block.low < first:
+            marks.add(block, ints(rows, TIME) < first)
 
     def _numbered(self, side: int, table: pa.Table) -> Block:
         times = pc.min_max(table.column(TIME))
@@ -226,9 +241,12 @@ class _Work:
         low, high = times["min"].as_py(), times["max"].as_py()
         return Block(number, low, high, table.num_rows, table.nbytes, present=present_in(table))
 
-    def _debt(self, side: int, blocks: Sequence[Block], upto: int, skip: list[int]) -> Debt:
+    def _debt(
+        self, side: int, blocks: Sequence[Block], upto: int, skip: list[int], fleeting: bool
+    ) -> Debt:
         low, other = min(b.low for b in blocks), 1 - side
         late = is_late(low, self.batch.old[side])
+        upto_floor = self.ledger.numbers[other] if fleeting else self.first_new[other]
         return Debt(
             first=blocks[0].number,
             end=blocks[-1].number + 1,
@@ -240,7 +258,8 @@ class _Work:
             skip=skip,
             # Rows on time cannot pair with rows that were given up; only late ones need the test.
             floor=self.rules.floor(self.spec.within, other, self.batch.old) if late else START,
-            floor_upto=self.first_new[other] if late else 0,
+            # Rows that are kept meet all new ones, rows that are not only those that are.
+            floor_upto=upto_floor if late else 0,
             since=self.batch.now,
         )
 
