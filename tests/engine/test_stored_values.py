@@ -48,7 +48,7 @@ def test_what_is_known_of_a_store_survives_json(known: Waiting) -> None:
 @few
 @given(known=statistics)
 def test_statistics_survive_json(known: OperatorStatistics) -> None:
-    assert from_json(OperatorStatistics, again(to_json(known))) == known
+    assert OperatorStatistics.from_json(again(known.to_json())) == known
 
 
 @few
@@ -82,17 +82,17 @@ def test_the_json_of_a_recall_is_that_of_the_manifests(written: dict[str, Any]) 
     [
         {"peakRows": 4, "peakBytes": 5, "results": 6, "seconds": 0.5},
         {"peakRows": 4, "peakBytes": 5, "results": 0, "seconds": 0,
-         "plan": "panes", "rows": 7, "partials": 2},
+         "plan": "panes", "rows": 0, "partials": 0},
     ],
 )  # fmt: skip
 def test_the_json_of_statistics_is_that_of_the_manifests(written: dict[str, Any]) -> None:
-    assert to_json(from_json(OperatorStatistics, written)) == written
+    assert OperatorStatistics.from_json(written).to_json() == written
 
 
 def test_older_versions_measured_less() -> None:
-    assert from_json(OperatorStatistics, {}) == OperatorStatistics()
+    assert OperatorStatistics.from_json({}) == OperatorStatistics()
     older = {"plan": "wids", "rows": 9, "partials": 3}
-    assert from_json(OperatorStatistics, older) == OperatorStatistics(
+    assert OperatorStatistics.from_json(older) == OperatorStatistics(
         plan="wids", rows=9, partials=3
     )
     document = document_of(Manifest(1, 1, 1, 2, {}, {}, {}, {}))
