@@ -18,6 +18,7 @@ from slackwater.engine.operators.group_task import group_task
 from slackwater.engine.paths.reports import TaskReport, progress_of
 from slackwater.engine.paths.wire import ARROW_SCHEMA, pack_control, routes, unpack
 from slackwater.engine.store import failpoints
+from slackwater.model.codec import from_json
 from tests.surface.helpers import at, run
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def test_a_second_attempt_of_a_task_counts_nothing_twice(
             columns = [pa.array(c, f.type) for c, f in zip(zip(*mine), ARROW_SCHEMA, strict=True)]
             received = pa.record_batch(columns, schema=ARROW_SCHEMA)
             done = rows(group_task(failing, 1)(iter([received])))
-            reports += [TaskReport.from_json(unpack(b)[1]) for _, b in done]
+            reports += [from_json(TaskReport, unpack(b)[1]) for _, b in done]
         return reports
 
     for point in ("task.run.after", "task.output.after"):

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.engine.operators.smoothing import Ledger
-from slackwater.engine.store.manifest import Manifest
+from slackwater.engine.store.manifest import Manifest, document_of, manifest_of
 from slackwater.engine.store.statistics import OperatorStatistics
+from slackwater.model.codec import from_json, to_json
 from slackwater.semantics.quality.recall_state import RecallState
 from slackwater.semantics.slack.waiting import Waiting
 from tests.examples import examples
@@ -41,7 +42,7 @@ def test_what_a_join_remembers_survives_json(known: RecallState) -> None:
 @few
 @given(known=waitings())
 def test_what_is_known_of_a_store_survives_json(known: Waiting) -> None:
-    assert Waiting.from_json(again(known.to_json())) == known
+    assert from_json(Waiting, again(to_json(known))) == known
 
 
 @few
@@ -57,7 +58,7 @@ def test_statistics_survive_json(known: OperatorStatistics) -> None:
 )
 def test_manifests_survive_json(sources: Any, known: Any) -> None:
     manifest = Manifest(1, 1, 1, 2, sources, {"s": {"ts": 4}}, {}, {}, statistics=known)
-    assert Manifest.from_json(again(manifest.to_json())) == manifest
+    assert manifest_of(again(document_of(manifest))) == manifest
 
 
 @pytest.mark.parametrize(
@@ -94,14 +95,14 @@ def test_older_versions_measured_less() -> None:
     assert OperatorStatistics.from_json(older) == OperatorStatistics(
         plan="wids", rows=9, partials=3
     )
-    document = Manifest(1, 1, 1, 2, {}, {}, {}, {}).to_json()
+    document = document_of(Manifest(1, 1, 1, 2, {}, {}, {}, {}))
     del document["statistics"]
-    assert Manifest.from_json(document).statistics == {}
+    assert manifest_of(document).statistics == {}
 
 
 @few
 @given(pieces=st.lists(st.tuples(COUNTS, COUNTS, TICKS)).map(tuple), held=COUNTS, low=st.booleans())
 def test_ledgers_of_windows_that_wait_survive_json(pieces: Any, held: int, low: bool) -> None:
     ledger = Ledger(pieces, held, low)
-    assert Ledger.from_json(again(ledger.to_json())) == ledger
-    assert Ledger.from_json({"closed": [], "held": held}) == Ledger((), held, False)
+    assert from_json(Ledger, again(to_json(ledger))) == ledger
+    assert from_json(Ledger, {"closed": [], "held": held}) == Ledger((), held, False)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.model.codec import from_json, to_json
 from slackwater.semantics.slack.trigger import Penalty, Reports, worthwhile
 
 
@@ -62,7 +63,7 @@ def test_what_sways_within_the_band_changes_at_most_upwards(wanted: list[int]) -
 
 def test_members_and_json() -> None:
     reports = Reports({"a": 10, "b": 20}).heard("b", 5)
-    assert Reports.from_json(reports.to_json()) == reports
+    assert from_json(Reports, to_json(reports)) == reports
     assert reports.members(["a", "c"], {"c": 7}) == Reports({"a": 10, "c": 7})
 
 

@@ -23,6 +23,7 @@ from slackwater.engine.store import manifest as manifests
 from slackwater.engine.store.failpoints import FEEDBACK_POINTS, POINTS
 from slackwater.engine.store.feedback_log import requests, state_of
 from slackwater.engine.store.files import checksum, seal
+from slackwater.engine.store.manifest import document_of
 from slackwater.errors import CheckpointError
 from slackwater.kernels import column_engine
 from slackwater.model.node import Dedup, Filter, Node, Union
@@ -379,7 +380,7 @@ def test_manifests_and_intents_without_feedback_have_no_word_of_it(folder: Path)
     run.give(rows(batches=1))
     run.run.start()
     done = run.step()
-    assert "feedback" not in done.to_json() and "feedback" not in done.progress
+    assert "feedback" not in document_of(done) and "feedback" not in done.progress
     intent = manifests.read_intent(run.run.checkpoint, 0)
     assert intent is not None and "feedback" not in intent.decisions()
     run.run.stop()

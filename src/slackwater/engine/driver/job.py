@@ -31,6 +31,7 @@ from slackwater.engine.plan.reading import (
 )
 from slackwater.engine.store.kept import forget
 from slackwater.errors import ExecutionError
+from slackwater.model.codec import from_json
 from slackwater.model.node import Late, Source
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def run_job(
                 current = row_steps(current, batch, path)
     with task_errors():
         bodies = [unpack(bytes(row.blob))[1] for row in current.collect()]
-    reports = [TaskReport.from_json(body) for body in bodies]
+    reports = [from_json(TaskReport, body) for body in bodies]
     check_reports(batch, reports)
     return reports
 

@@ -29,6 +29,7 @@ from slackwater.engine.paths.wire import (
 from slackwater.engine.plan.plan import Path
 from slackwater.engine.plan.steps import FilterStep, LookupStep, PaceStep, ProjectStep, unknown_step
 from slackwater.kernels.types import arrow_schema, cast_table
+from slackwater.model.codec import to_json
 from slackwater.model.names import ours
 from slackwater.model.schema import Field
 
@@ -144,7 +145,7 @@ def _pack_task(batch: Batch, path: Path) -> Task:
         messages = list(delivery.messages)
         if delivery.files or delivery.dropped or delivery.relations:
             report = TaskReport.of_files(delivery.files, delivery.dropped, delivery.relations)
-            messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
+            messages.append((routes(batch.groups)[0], pack_control("descriptor", to_json(report))))
         yield from to_batches(messages)
 
     return run

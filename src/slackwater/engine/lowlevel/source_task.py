@@ -24,6 +24,7 @@ from slackwater.engine.paths.reports import SourceReport
 from slackwater.engine.paths.wire import Message, pack_control, routes
 from slackwater.engine.plan.guards import Placed, left_over
 from slackwater.engine.plan.plan import Path
+from slackwater.model.codec import to_json
 from slackwater.model.names import BARE, PASS, ROWS
 from slackwater.model.node import LATE_FIELDS, Late, Source
 from slackwater.model.time import TimeColumn
@@ -407,5 +408,5 @@ def instants_of(local: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
 
 def broadcast_summaries(batch: Batch, tasks: Iterable[SourceTask]) -> list[Message]:
     """The summaries of a task, addressed to every group of level 1."""
-    blobs = [pack_control("summary", t.report().to_json()) for t in tasks]
+    blobs = [pack_control("summary", to_json(t.report())) for t in tasks]
     return [(route, blob) for blob in blobs for route in routes(batch.groups)]

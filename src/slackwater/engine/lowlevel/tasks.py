@@ -28,6 +28,7 @@ from slackwater.engine.plan.reading import (
     Scan,
     unknown,
 )
+from slackwater.model.codec import to_json
 from slackwater.model.names import BARE, SOURCE
 from slackwater.model.node import Source
 from slackwater.model.schema import Field
@@ -180,7 +181,7 @@ def _closing(batch: Batch, delivery: Delivery, tasks: Sequence[SourceTask]) -> l
     messages = broadcast_summaries(batch, tasks)
     if delivery.files or delivery.dropped or delivery.relations:
         report = TaskReport.of_files(delivery.files, delivery.dropped, delivery.relations)
-        messages.append((routes(batch.groups)[0], pack_control("descriptor", report.to_json())))
+        messages.append((routes(batch.groups)[0], pack_control("descriptor", to_json(report))))
     return messages
 
 

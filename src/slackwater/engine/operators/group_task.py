@@ -39,6 +39,7 @@ from slackwater.engine.paths.wire import (
 from slackwater.engine.plan.plan import Operator
 from slackwater.engine.progress.step import frontiers_of, held_bounds, new_progress, patterns_of
 from slackwater.errors import ExecutionError
+from slackwater.model.codec import from_json, to_json
 from slackwater.semantics.patterns import Patterns
 
 
@@ -75,18 +76,18 @@ class _Inbox:
             elif key == "group":
                 self.group = body
             elif key == "summary":
-                self.summaries.append(SourceReport.from_json(body))
+                self.summaries.append(from_json(SourceReport, body))
             elif key == "progress":
                 # All senders agree, as a rule: one of them is read.
                 self.progress_count += 1
                 if body["digest"] not in self.progress:
-                    self.progress[body["digest"]] = Progress.from_json(body)
+                    self.progress[body["digest"]] = from_json(Progress, body)
             elif key == "table":
-                self.low.setdefault(body[0], []).append(TableReport.from_json(body[1]))
+                self.low.setdefault(body[0], []).append(from_json(TableReport, body[1]))
             elif key == "hold":
                 self.holds.setdefault(body[0], []).append(body[1])
             elif key == "descriptor":
-                self.descriptors.append(TaskReport.from_json(body))
+                self.descriptors.append(from_json(TaskReport, body))
             else:
                 raise ExecutionError(
                     "UNKNOWN_MESSAGE",
@@ -135,18 +136,18 @@ def _run(batch: Batch, level: int, batches: Iterator[pa.RecordBatch]) -> Iterato
     )
     if level == batch.plan.top:
         for item in (*inbox.descriptors, report):
-            yield 0, pack_control("descriptor", item.to_json())
+            yield 0, pack_control("descriptor", to_json(item))
         yield from delivery.messages  # rows for steps that Spark evaluates
         return
     targets = routes(batch.groups)
-    sent_progress = pack_control("progress", progress.to_json())
+    sent_progress = pack_control("progress", to_json(progress))
     for g in range(batch.groups):
         yield targets[g], sent_progress
         for id, done in reports.items():
             if done.ledger is not None:
                 yield targets[g], pack_control("hold", [id, list(done.hold)])
     for item in (*inbox.descriptors, report):
-        yield targets[0], pack_control("descriptor", item.to_json())
+        yield targets[0], pack_control("descriptor", to_json(item))
     yield from delivery.messages
     for path_id, table in forward:
         for blob in pack(path_id, table):

@@ -8,9 +8,9 @@ From then on entries below that pane count as gone (`TableMeta.gone`), until the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from slackwater.engine.store.runs import reaches, read_run, read_runs, write_run
 from slackwater.kernels.buckets import BUCKETS
 from slackwater.kernels.windows import low_table
 from slackwater.kernels.windows.partials_step import ints, partials_schema
+from slackwater.model.codec import from_json, stored, to_json
 from slackwater.model.node import Aggregate
 from slackwater.semantics.limits import END, START
 from slackwater.semantics.low_table import LowTable, due, first_open, held_pane
@@ -48,37 +49,12 @@ class TableMeta:
     position: int
     panes: Sequence[int]
     counts: Sequence[int]
-    gone: int
-
-    def to_json(self) -> dict[str, Any]:
-        """For `Run.meta`."""
-        return {
-            "table": self.table,
-            "size": self.size,
-            "carry": self.carry,
-            "position": self.position,
-            "panes": list(self.panes),
-            "counts": list(self.counts),
-            "from": self.gone,
-        }
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> TableMeta:
-        """The inverse of `to_json`."""
-        return cls(
-            json["table"],
-            json["size"],
-            json["carry"],
-            json["position"],
-            json["panes"],
-            json["counts"],
-            json["from"],
-        )
+    gone: int = field(metadata=stored(name="from"))
 
     @classmethod
     def of(cls, run: Run) -> TableMeta:
         """That of a table's run."""
-        return cls.from_json(run.meta)
+        return from_json(cls, run.meta)
 
 
 def can_have(batch: Batch, operator: Operator) -> bool:
@@ -132,7 +108,7 @@ class LowDelivery(Delivery):
             run = self._written(id, done.state, rule)
             rows = sum(t.num_rows for t in arrived)
             report = TableReport(self.task, run, rows, done.sent.num_rows)
-            blob = pack_control("table", [id, report.to_json()])
+            blob = pack_control("table", [id, to_json(report)])
             self.messages.extend((route, blob) for route in routes(self.batch.groups))
         self._arrived.clear()
 
@@ -152,7 +128,7 @@ class LowDelivery(Delivery):
             counts[:MOST_PANES].tolist(),
             START,
         )
-        return replace(run, meta=meta.to_json())
+        return replace(run, meta=to_json(meta))
 
 
 class Drained(NamedTuple):
@@ -202,7 +178,7 @@ def drain(
             leaving = stored.filter(pa.array((pane >= gone) & (pane < mark)))
             rows.append(leaving.drop_columns([low_table.SLOT]))
         if reaches(run, mark):
-            left.append(replace(run, meta=replace(meta, gone=mark).to_json()))
+            left.append(replace(run, meta=to_json(replace(meta, gone=mark))))
             # Panes that are not listed are newer than those that are.
             present.append(next((p for p in listed if p >= mark), max(mark, listed[-1] + 1)))
     held = held_pane(open_pane, present)

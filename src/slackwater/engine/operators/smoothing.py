@@ -6,9 +6,8 @@ them: consumers learn that a window is complete when the last bucket of it is ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from slackwater.engine.plan.sources import has_patterns
 from slackwater.kernels.buckets import bucket_range
 from slackwater.kernels.windows import partials_step as aggregate
 from slackwater.kernels.windows import smoothing
+from slackwater.model.codec import from_json, to_json
 from slackwater.semantics.limits import END
 from slackwater.semantics.low_table import bound_of_pane
 from slackwater.semantics.smoothing import Smoothing, held_bound
@@ -39,16 +39,6 @@ class Ledger:
     closed: Sequence[tuple[int, int, int]] = ()
     held: int = 0
     low: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {"closed": [list(p) for p in self.closed], "held": self.held, "low": self.low}
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Ledger:
-        """The inverse of `to_json`; older versions had no low-level tables."""
-        pieces = tuple((first, end, wid) for first, end, wid in json["closed"])
-        return cls(pieces, json["held"], json.get("low", False))
 
 
 def is_smooth(batch: Batch, operator: Operator) -> bool:
@@ -97,7 +87,7 @@ class SmoothProgram(AggregateProgram):
         size = buckets[1] - buckets[0]
         self.closed = np.full(size, self._closed(batch.bound(child, operator.on)), np.int64)
         known = context.ledger(operator)
-        ledger = Ledger() if known is None else Ledger.from_json(known)
+        ledger = Ledger() if known is None else from_json(Ledger, known)
         for low, high, wid in ledger.closed:
             self.closed[low - buckets[0] : high - buckets[0]] = wid
 
@@ -132,7 +122,7 @@ class SmoothProgram(AggregateProgram):
             done.keep,
             done.dropped_rows,
             Figures(partials=done.complete, held=done.held, low=self._low_figures(waiting)),
-            ledger=Ledger(self._pieces(), done.held, waiting.owes).to_json(),
+            ledger=to_json(Ledger(self._pieces(), done.held, waiting.owes)),
             hold=(hold,),
             low_tables=waiting.tables,
             compact_rows=self._compact_rows(done.held),

@@ -18,6 +18,7 @@ from slackwater.engine.plan.plan import Operator
 from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.errors import ExecutionError
 from slackwater.kernels.windows.adaptive import sizes_of
+from slackwater.model.codec import from_json, to_json
 from slackwater.model.spans import words_of
 from slackwater.model.window import TimeWindow
 from slackwater.semantics.panes import Panes
@@ -48,11 +49,11 @@ class TimeKind(WindowKind):
         return AggregateProgram(operator, context)
 
     def regroup(self, ledgers: Sequence[Any], count: int) -> list[Any]:
-        known = [smoothing.Ledger.from_json(ledger) for ledger in ledgers]
-        return [ledger.to_json() for ledger in smoothing.regroup(known, count)]
+        known = [from_json(smoothing.Ledger, ledger) for ledger in ledgers]
+        return [to_json(ledger) for ledger in smoothing.regroup(known, count)]
 
     def owes(self, ledger: Any) -> bool:
-        return smoothing.owes(smoothing.Ledger.from_json(ledger))
+        return smoothing.owes(from_json(smoothing.Ledger, ledger))
 
     def figures(self, after: AfterBatch) -> dict[str, Any]:
         """Groups that are kept in each way, partials that wait, and what the low-level tables did."""

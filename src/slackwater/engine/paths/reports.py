@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.store.manifest import OutputFile, Run
 from slackwater.kernels.windows.sealing import Proven
-from slackwater.model.plain import plain
+from slackwater.model.codec import LEAN, positional, stored, to_json
 from slackwater.semantics.progress import SourceState
 from slackwater.semantics.quality.recall_lateness import LateInterval
 from slackwater.semantics.slack.waiting import StoreReport
@@ -37,15 +37,6 @@ class SourceReport:
     summary: SourceSummary
     sample: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
-        return {"source": self.source, "summary": self.summary.to_json(), "sample": self.sample}
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> SourceReport:
-        """The inverse of `to_json`."""
-        return cls(json["source"], SourceSummary.from_json(json["summary"]), json["sample"])
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -59,42 +50,17 @@ class Progress:
     summaries: Mapping[str, SourceSummary]
     bounds: Bounds
     sample: str | None = None
-    digest: str | None = None
-    holds: Mapping[str, Sequence[int]] | None = None
+    digest: str | None = field(default=None, metadata=LEAN)
+    holds: Mapping[str, Sequence[int]] | None = field(default=None, metadata=LEAN)
 
     @property
     def signed(self) -> Progress:
         """With the digest of what all tasks must agree on."""
-        text = json.dumps(replace(self, digest=None, holds=None).to_json(), sort_keys=True)
+        text = json.dumps(to_json(replace(self, digest=None, holds=None)), sort_keys=True)
         return replace(self, digest=hashlib.sha256(text.encode()).hexdigest()[:16])
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
-        parts: dict[str, Any] = {
-            "states": {name: s.to_json() for name, s in self.states.items()},
-            "summaries": {name: s.to_json() for name, s in self.summaries.items()},
-            "bounds": self.bounds,
-            "sample": self.sample,
-        }
-        if self.digest is not None:
-            parts["digest"] = self.digest
-        if self.holds is not None:
-            parts["holds"] = {operator: list(hold) for operator, hold in self.holds.items()}
-        return parts
 
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Progress:
-        """The inverse of `to_json`."""
-        return cls(
-            {name: SourceState.from_json(s) for name, s in json["states"].items()},
-            {name: SourceSummary.from_json(s) for name, s in json["summaries"].items()},
-            json["bounds"],
-            json["sample"],
-            json.get("digest"),
-            json.get("holds"),
-        )
-
-
+@positional
 @dataclass(frozen=True)
 class TableReport:
     """What a low-level task says of one of its tables: its file after the batch (None: no entry is left), partials that
@@ -105,17 +71,6 @@ class TableReport:
     run: Run | None
     arrived: int
     sent: int
-
-    def to_json(self) -> list[Any]:
-        """Plain lists and dicts."""
-        run = None if self.run is None else plain(self.run)
-        return [self.table, run, self.arrived, self.sent]
-
-    @classmethod
-    def from_json(cls, json: Sequence[Any]) -> TableReport:
-        """The inverse of `to_json`."""
-        table, run, arrived, sent = json
-        return cls(table, None if run is None else Run.from_json(run), arrived, sent)
 
 
 @dataclass(frozen=True)
@@ -137,48 +92,17 @@ class Figures:
     ``join`` of a join in little memory. ``recall`` is of a join with a target: its results by lateness.
     """
 
-    partials: int | None = None
-    groups: Mapping[str, int] | None = None
-    held: int | None = None
-    low: TableFigures | None = None
-    waiting: StoreReport | None = None
-    join: Stats | None = None
-    recall: Sequence[LateInterval] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
-        parts = {
-            "partials": self.partials,
-            "groups": self.groups,
-            "held": self.held,
-            "low": None if self.low is None else plain(self.low),
-            "waiting": None if self.waiting is None else plain(self.waiting),
-            "join": None if self.join is None else plain(self.join),
-            "recall": None if self.recall is None else [list(part) for part in self.recall],
-        }
-        return {name: part for name, part in parts.items() if part is not None}
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Figures:
-        """The inverse of `to_json`."""
-        low, waiting, join = json.get("low"), json.get("waiting"), json.get("join")
-        recall = json.get("recall")
-        return cls(
-            json.get("partials"),
-            json.get("groups"),
-            json.get("held"),
-            None if low is None else TableFigures(**low),
-            None if waiting is None else StoreReport(**waiting),
-            None if join is None else _stats(join),
-            None if recall is None else tuple(LateInterval(*part) for part in recall),
-        )
-
-
-def _stats(json: Mapping[str, Any]) -> Stats:
+    partials: int | None = field(default=None, metadata=LEAN)
+    groups: Mapping[str, int] | None = field(default=None, metadata=LEAN)
+    held: int | None = field(default=None, metadata=LEAN)
+    low: TableFigures | None = field(default=None, metadata=LEAN)
+    waiting: StoreReport | None = field(default=None, metadata=LEAN)
     # The modules of bounded joins take long to import, and few tasks need them.
-    from slackwater.kernels.joins.bounded.stats import Stats
-
-    return Stats(**json)
+    join: Stats | None = field(
+        default=None,
+        metadata=stored(lean=True, kind="slackwater.kernels.joins.bounded.stats:Stats"),
+    )
+    recall: Sequence[LateInterval] | None = field(default=None, metadata=LEAN)
 
 
 @dataclass(frozen=True)
@@ -192,58 +116,17 @@ class OperatorReport:
     """
 
     runs: Sequence[Run]
-    rows_in: int
-    rows_out: int
+    rows_in: int = field(metadata=stored(name="in"))
+    rows_out: int = field(metadata=stored(name="out"))
     late: int = 0
     compacted: int = 0
     seconds: float = 0.0
-    readers: Mapping[str, int] = field(default_factory=dict)
-    figures: Figures = Figures()
-    ledger: Any = None
-    hold: Sequence[int] = ()
-    tables: Sequence[Run] | None = None
-    proven: Sequence[Proven] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
-        parts: dict[str, Any] = {
-            "runs": [plain(run) for run in self.runs],
-            "in": self.rows_in,
-            "out": self.rows_out,
-            "late": self.late,
-            "compacted": self.compacted,
-        }
-        if self.readers:
-            parts["readers"] = self.readers
-        figures = self.figures.to_json()
-        if figures:
-            parts["statistics"] = figures
-        if self.ledger is not None:
-            parts["ledger"], parts["hold"] = self.ledger, list(self.hold)
-        if self.tables is not None:
-            parts["tables"] = [plain(run) for run in self.tables]
-        if self.proven:
-            parts["proven"] = [one.to_json() for one in self.proven]
-        return {**parts, "seconds": self.seconds}
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> OperatorReport:
-        """The inverse of `to_json`."""
-        tables = json.get("tables")
-        return cls(
-            tuple(Run.from_json(run) for run in json["runs"]),
-            json["in"],
-            json["out"],
-            json["late"],
-            json["compacted"],
-            json["seconds"],
-            json.get("readers", {}),
-            Figures.from_json(json.get("statistics", {})),
-            json.get("ledger"),
-            tuple(json.get("hold", ())),
-            None if tables is None else tuple(Run.from_json(run) for run in tables),
-            tuple(Proven.from_json(one) for one in json.get("proven", ())),
-        )
+    readers: Mapping[str, int] = field(default_factory=dict, metadata=LEAN)
+    figures: Figures = field(default=Figures(), metadata=stored(name="statistics", lean=True))
+    ledger: Any = field(default=None, metadata=LEAN)
+    hold: Sequence[int] = field(default=(), metadata=LEAN)
+    tables: Sequence[Run] | None = field(default=None, metadata=LEAN)
+    proven: Sequence[Proven] = field(default=(), metadata=LEAN)
 
 
 @dataclass
@@ -260,9 +143,9 @@ class Reads:
     misses: int = 0
     files: int = 0
     bytes: int = 0
-    rows: int = 0
-    unmatched: int = 0
-    asked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    rows: int = field(default=0, metadata=LEAN)
+    unmatched: int = field(default=0, metadata=LEAN)
+    asked: dict[str, tuple[int, int]] = field(default_factory=dict, metadata=LEAN)
 
     def add(self, other: Reads) -> None:
         """And what was done besides."""
@@ -274,17 +157,6 @@ class Reads:
         self.unmatched += other.unmatched
         for name, (rows, size) in other.asked.items():
             self.asked[name] = (self.asked.get(name, (0, 0))[0] + rows, size)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts; what only some relations have is left out without it."""
-        document: dict[str, Any] = plain(self)
-        return {n: v for n, v in document.items() if v or n not in ("rows", "unmatched", "asked")}
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Reads:
-        """The inverse of `to_json`."""
-        asked = {name: (rows, size) for name, (rows, size) in json.get("asked", {}).items()}
-        return cls(**{**json, "asked": asked})
 
 
 class RelationReads(dict[str, Reads]):
@@ -308,10 +180,10 @@ class TaskReport:
     group: int
     operators: Mapping[str, OperatorReport]
     outputs: Mapping[str, Sequence[OutputFile]]
-    digest: str | None = None
-    progress: Progress | None = None
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    relations: Mapping[str, Reads] = field(default_factory=dict)
+    digest: str | None = field(default=None, metadata=LEAN)
+    progress: Progress | None = field(default=None, metadata=LEAN)
+    dropped: Mapping[str, int] = field(default_factory=dict, metadata=LEAN)
+    relations: Mapping[str, Reads] = field(default_factory=dict, metadata=LEAN)
 
     @classmethod
     def of_files(
@@ -322,39 +194,6 @@ class TaskReport:
     ) -> TaskReport:
         """The report of a task that runs no stateful operator."""
         return cls(0, -1, {}, outputs, dropped=dropped or {}, relations=relations or {})
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain lists and dicts."""
-        parts: dict[str, Any] = {
-            "level": self.level,
-            "group": self.group,
-            "operators": {id: report.to_json() for id, report in self.operators.items()},
-            "outputs": {n: [plain(f) for f in files] for n, files in self.outputs.items()},
-        }
-        if self.digest is not None:
-            parts["digest"] = self.digest
-        if self.progress is not None:
-            parts["progress"] = self.progress.to_json()
-        if self.dropped:
-            parts["dropped"] = dict(self.dropped)
-        if self.relations:
-            parts["relations"] = {name: reads.to_json() for name, reads in self.relations.items()}
-        return parts
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> TaskReport:
-        """The inverse of `to_json`."""
-        progress = json.get("progress")
-        return cls(
-            json["level"],
-            json["group"],
-            {id: OperatorReport.from_json(r) for id, r in json["operators"].items()},
-            {n: tuple(OutputFile(**f) for f in files) for n, files in json["outputs"].items()},
-            json.get("digest"),
-            None if progress is None else Progress.from_json(progress),
-            json.get("dropped", {}),
-            {name: Reads.from_json(r) for name, r in json.get("relations", {}).items()},
-        )
 
 
 def dropped_by(reports: Sequence[TaskReport]) -> dict[str, int]:

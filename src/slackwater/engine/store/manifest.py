@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 
 from slackwater.engine.store import failpoints
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.files import damaged, seal, unsealed
-from slackwater.engine.store.statistics import OperatorStatistics, Statistics
+from slackwater.engine.store.statistics import Statistics
 from slackwater.errors import CheckpointError
-from slackwater.model.plain import plain
+from slackwater.model.codec import LEAN, from_json, to_json
 from slackwater.semantics.progress import SourceState
 
 FORMAT = 1
@@ -90,8 +90,8 @@ class Taken:
     problem: str | None = None
     changed: int = 0
     replaced: bool = False
-    form: Literal["whole", "segments"] = "whole"
-    waiting: Mapping[str, int] = field(default_factory=dict)
+    form: Literal["whole", "segments"] = field(default="whole", metadata=LEAN)
+    waiting: Mapping[str, int] = field(default_factory=dict, metadata=LEAN)
 
 
 @dataclass
@@ -126,54 +126,9 @@ class Manifest:
     inputs: str = ""
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
-    feedback: dict[str, Any] = field(default_factory=dict)
-    relations: dict[str, Taken] = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
-        rest = replace(self, sources={}, statistics={}, feedback={})
-        document: dict[str, Any] = _lean({**plain(rest), "feedback": self.feedback})
-        document["sources"] = {name: state.to_json() for name, state in self.sources.items()}
-        document["statistics"] = {op: known.to_json() for op, known in self.statistics.items()}
-        document["format"] = FORMAT
-        if not self.marks:
-            del document["marks"]
-        return document
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Manifest:
-        """From a JSON document."""
-        document = dict(document)
-        if document.pop("format", None) != FORMAT:
-            raise CheckpointError(
-                "UNKNOWN_FORMAT",
-                "a manifest has a format that this version does not know",
-                hint="use the version of slackwater that wrote it",
-            )
-        document["runs"] = {
-            op: [[Run.from_json(r) for r in runs] for runs in groups]
-            for op, groups in document["runs"].items()
-        }
-        document["tables"] = {
-            op: [Run.from_json(r) for r in runs] for op, runs in document.get("tables", {}).items()
-        }
-        document["sources"] = {
-            name: SourceState.from_json(state) for name, state in document["sources"].items()
-        }
-        document["statistics"] = {
-            op: OperatorStatistics.from_json(known)
-            for op, known in document.get("statistics", {}).items()
-        }
-        document["outputs"] = {
-            name: [OutputFile(**f) for f in files] for name, files in document["outputs"].items()
-        }
-        document["relations"] = _taken(document)
-        return cls(**document)
-
-
-def _taken(document: dict[str, Any]) -> dict[str, Taken]:
-    return {name: Taken(**one) for name, one in document.get("relations", {}).items()}
+    feedback: dict[str, Any] = field(default_factory=dict, metadata=LEAN)
+    relations: dict[str, Taken] = field(default_factory=dict, metadata=LEAN)
+    marks: dict[str, int] = field(default_factory=dict, metadata=LEAN)
 
 
 @dataclass(frozen=True)
@@ -198,40 +153,22 @@ class Intent:
     inputs: str = ""
     offsets_file: int | None = None
     logs: dict[str, Any] = field(default_factory=dict)
-    feedback: dict[str, Any] = field(default_factory=dict)
-    relations: dict[str, Taken] = field(default_factory=dict)
+    feedback: dict[str, Any] = field(default_factory=dict, metadata=LEAN)
+    relations: dict[str, Taken] = field(default_factory=dict, metadata=LEAN)
 
     def decisions(self) -> dict[str, Any]:
         """The part that must be the same when the batch is tried again."""
-        document = _lean(_plain(self))
+        document: dict[str, Any] = to_json(self)
         for name in ("epoch", "groups"):
             document.pop(name)
         return document
-
-
-def _plain(intent: Intent) -> dict[str, Any]:
-    # What it says of feedback is plain already, and may be thousands of records.
-    return {**plain(replace(intent, feedback={})), "feedback": intent.feedback}
-
-
-def _lean(document: dict[str, Any]) -> dict[str, Any]:
-    """Without what most queries do not have: they say nothing of it, as they did before it was there."""
-    for name in ("feedback", "relations"):
-        if not document[name]:
-            del document[name]
-    for taken in document.get("relations", {}).values():
-        if taken["form"] == "whole":
-            del taken["form"]
-        if not taken["waiting"]:
-            del taken["waiting"]
-    return document
 
 
 def write_intent(checkpoint: Checkpoint, intent: Intent) -> None:
     """Make the intent durable, replacing one of an earlier epoch for the same batch."""
     checkpoint.check_epoch()
     path = checkpoint.intents / f"{intent.batch:012d}.json"
-    data = seal({"format": FORMAT, **_lean(_plain(intent))}, kind="intent")
+    data = seal({"format": FORMAT, **to_json(intent)}, kind="intent")
     checkpoint.storage.write(path, data)
 
 
@@ -240,12 +177,28 @@ def read_intent(checkpoint: Checkpoint, batch: int) -> Intent | None:
     return _of_batch(checkpoint, checkpoint.intents, "intent", batch, _intent)
 
 
-def _intent(document: dict[str, Any]) -> Intent:
-    document.pop("format")
-    document["ended"] = tuple(document["ended"])
-    document["backlog"] = tuple(document["backlog"])
-    document["relations"] = _taken(document)
-    return Intent(**document)
+def document_of(manifest: Manifest) -> dict[str, Any]:
+    """A manifest as a JSON document."""
+    return {"format": FORMAT, **to_json(manifest)}
+
+
+def manifest_of(document: Mapping[str, Any]) -> Manifest:
+    """The inverse of `document_of`."""
+    if document.get("format") != FORMAT:
+        raise CheckpointError(
+            "UNKNOWN_FORMAT",
+            "a manifest has a format that this version does not know",
+            hint="use the version of slackwater that wrote it",
+        )
+    return from_json(Manifest, _without_format(document))
+
+
+def _intent(document: Mapping[str, Any]) -> Intent:
+    return from_json(Intent, _without_format(document))
+
+
+def _without_format(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in document.items() if name != "format"}
 
 
 def _of_batch(
@@ -291,7 +244,7 @@ def newest_intent(checkpoint: Checkpoint) -> Intent | None:
 def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
     """Commit a batch: after this call it has happened, before it had not."""
     checkpoint.check_epoch()
-    data = seal(manifest.to_json(), kind="manifest")
+    data = seal(document_of(manifest), kind="manifest")
     failpoints.hit("manifest.before")
     try:
         path = checkpoint.manifests / f"{manifest.batch:012d}.json"
@@ -308,7 +261,7 @@ def commit(checkpoint: Checkpoint, manifest: Manifest) -> None:
 
 def read(checkpoint: Checkpoint, batch: int) -> Manifest | None:
     """The manifest of a batch, or None."""
-    return _of_batch(checkpoint, checkpoint.manifests, "manifest", batch, Manifest.from_json)
+    return _of_batch(checkpoint, checkpoint.manifests, "manifest", batch, manifest_of)
 
 
 def committed(checkpoint: Checkpoint) -> list[int]:
@@ -345,7 +298,7 @@ class Newest:
         path = self._checkpoint.manifests / f"{ids[-1]:012d}.json"
         data = self._checkpoint.storage.read(path)
         if self._made is None or data != self._data:
-            self._made = _stated(data, path, "manifest", ids[-1], Manifest.from_json)
+            self._made = _stated(data, path, "manifest", ids[-1], manifest_of)
             self._data = data
         return self._made
 

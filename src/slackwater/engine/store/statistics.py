@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.model.codec import from_json, to_json
 from slackwater.semantics.quality.recall_state import RecallState
 from slackwater.semantics.slack.waiting import Waiting
 
@@ -41,7 +42,7 @@ class OperatorStatistics:
         if self.recall is not None:
             parts["recall"] = self.recall.to_json()
         if self.waiting is not None:
-            parts["waiting"] = self.waiting.to_json()
+            parts["waiting"] = to_json(self.waiting)
         return parts
 
     @classmethod
@@ -57,7 +58,7 @@ class OperatorStatistics:
             json.get("rows", 0),
             json.get("partials", 0),
             None if recall is None else RecallState.from_json(recall),
-            None if waiting is None else Waiting.from_json(waiting),
+            None if waiting is None else from_json(Waiting, waiting),
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from slackwater.kernels.aggregates import partials as states
 from slackwater.kernels.buckets import flat
 from slackwater.kernels.windows.partials_step import AggregateSpec, ints
+from slackwater.model.codec import positional
 from slackwater.semantics.feedback import order
 from slackwater.semantics.patterns import Test, Value
 from slackwater.semantics.sealing import MOST_SEALED, Proof
@@ -23,6 +23,7 @@ Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
+@positional
 @dataclass(frozen=True)
 class Proven:
     """A group for which a partial proved something, in windows (first, end); ``weight`` says how much there is to gain."""
@@ -31,16 +32,6 @@ class Proven:
     group: tuple[Value | None, ...]
     windows: tuple[int, int]
     weight: int = 0
-
-    def to_json(self) -> list[Any]:
-        """Plain lists."""
-        return [self.proof, list(self.group), list(self.windows), self.weight]
-
-    @classmethod
-    def from_json(cls, json: Sequence[Any]) -> Proven:
-        """The inverse of `to_json`."""
-        proof, group, (first, end), weight = json
-        return cls(proof, tuple(group), (first, end), weight)
 
 
 def proven(

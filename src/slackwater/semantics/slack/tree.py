@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slackwater.errors import AnalysisError
+from slackwater.model.codec import LEAN, positional
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def global_plan(
     return Stage(stream, tuple(below(frozenset(), [(q, q.conditions) for q in queries])))
 
 
+@positional
 @dataclass(frozen=True)
 class Selectivity:
     """Rows that reached a filter and rows that it let through, older ones counting less and less.
@@ -131,7 +133,7 @@ class Selectivity:
 
     rows_in: float = 0.0
     rows_out: float = 0.0
-    keep: float = 0.9
+    keep: float = field(default=0.9, metadata=LEAN)
 
     def seen(self, rows_in: int, rows_out: int) -> Selectivity:
         """After a batch; one without rows changes nothing.

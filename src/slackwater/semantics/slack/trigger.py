@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+from slackwater.model.codec import positional
 
 SHARE = 0.5
 """The part of a stream's queries that must have reported since the last change."""
@@ -64,16 +65,8 @@ class Reports:
             {q: k for q, k in self.wanted.items() if q in queries},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {"current": dict(self.current), "wanted": dict(self.wanted)}
 
-    @staticmethod
-    def from_json(json: Mapping[str, Any]) -> Reports:
-        """From the manifest."""
-        return Reports(json["current"], json["wanted"])
-
-
+@positional
 @dataclass(frozen=True)
 class Penalty:
     """What a change delays results by, in ticks, as a line over the rows it moves; learnt from changes made.

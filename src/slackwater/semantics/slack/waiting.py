@@ -1,10 +1,9 @@
-"""What is known of a store of rows that several sorts share, and what a batch adds to it: plain values, and JSON."""
+"""What is known of a store of rows that several sorts share, and what a batch adds to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from slackwater.semantics.limits import START
 from slackwater.semantics.slack.routes import Routes
@@ -49,30 +48,3 @@ class Waiting:
     newest: int = START
     usual: float = 0.0
     changed: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {
-            "routes": {c: [list(step) for step in route] for c, route in self.routes.items()},
-            "marks": {p: dict(known) for p, known in self.marks.items()},
-            "selectivity": {n: [s.rows_in, s.rows_out] for n, s in self.selectivity.items()},
-            "reports": self.reports.to_json(),
-            "penalty": [*vars(self.penalty).values()],
-            "newest": self.newest,
-            "usual": self.usual,
-            "changed": self.changed,
-        }
-
-    @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Waiting:
-        """From the manifest."""
-        return cls(
-            {c: tuple((p, who) for p, who in route) for c, route in json["routes"].items()},
-            json["marks"],
-            {n: Selectivity(*counts) for n, counts in json["selectivity"].items()},
-            Reports.from_json(json["reports"]),
-            Penalty(*json["penalty"]),
-            json["newest"],
-            json["usual"],
-            json["changed"],
-        )

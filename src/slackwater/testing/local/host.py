@@ -32,6 +32,7 @@ from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import ExecutionError
 from slackwater.kernels.column_engine import connect, sql_to_arrow
 from slackwater.kernels.types import arrow_schema
+from slackwater.model.codec import from_json
 from slackwater.model.names import BARE, ROWS, SOURCE
 
 Files = Mapping[int, Sequence[str]]
@@ -77,7 +78,7 @@ class LocalHost:
             if has_rows:
                 sent += _row_messages(batch, inputs, self.batches[batch.id])
             bodies = [unpack(blob)[1] for _, blob in shuffled(batch, sent)]
-            reports = [TaskReport.from_json(body) for body in bodies]
+            reports = [from_json(TaskReport, body) for body in bodies]
         check_reports(batch, reports)
         return reports
 
