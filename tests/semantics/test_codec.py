@@ -45,7 +45,7 @@ class Tree:
 ints = st.integers(-9, 9)
 pairs = st.builds(Pair, ints, st.none() | ints)
 spans = st.builds(Span, pairs, st.text(max_size=3), st.sampled_from([1.0, 2.5]))
-trees = st.deferred(
+trees: st.SearchStrategy[Tree] = st.deferred(
     lambda: st.builds(
         Tree,
         st.lists(spans, max_size=2).map(tuple),
