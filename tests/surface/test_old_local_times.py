@@ -14,7 +14,8 @@ import pytest
 
 import slackwater as sw
 from slackwater.engine.driver.opening import open_query
-from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.known import renumber
+from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.render import describe
