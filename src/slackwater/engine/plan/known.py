@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS
 from slackwater.engine.plan.plan import Output, Plan
-from slackwater.model.node import Node, Source
+from slackwater.model.node import Node, Pace, Source
 from slackwater.model.render import digest
 from slackwater.model.rewrite import Rewrite
 from slackwater.semantics.bounds import topological
@@ -87,7 +88,8 @@ def names_of(plan: Plan) -> dict[str, dict[str, list[str]]]:
         for output, by_base in _families(plan.outputs, alike):
             for base, nodes in by_base.items():
                 names = [called[id(n)] for n in nodes]
-                if names != [usual(base, output, 0)]:
+                lasting = type(nodes[0]) not in ROW_OPERATORS or isinstance(nodes[0], Pace)
+                if lasting and names != [usual(base, output, 0)]:
                     by_output.setdefault(output, {})[base] = names
     return by_output
 

@@ -6,6 +6,7 @@ the order of outputs would tell whose state is whose. It is as if the user had w
 Not equal are
 
 - streams, each of which is judged by itself: also two with the same policy, since that may change from start to start;
+- row operators that are told to react to feedback otherwise, where only outputs read them;
 - operators with a setting that may change from start to start (how long rows are held, how much memory a join has), and
   what reads them. Their names are kept with the outputs that read them (`known`).
 """
@@ -16,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from slackwater.engine.plan.operators.registry import ROW_OPERATORS
 from slackwater.engine.plan.plan import Output
 from slackwater.model.node import Held, Join, Lookup, Node, Source, Waiting
-from slackwater.model.reacting import Reacting
+from slackwater.model.reacting import USUAL, Reacting
 from slackwater.model.render import line_of
 from slackwater.semantics.bounds import topological
 
@@ -28,12 +30,20 @@ def unified(outputs: Sequence[Output]) -> list[Output]:
     first: dict[int, Node] = {}
     alike: dict[Any, list[Node]] = {}
     reacting: dict[int, Reacting] = {}
-    for node in topological([o.node for o in outputs]):
+    order = topological([o.node for o in outputs])
+    held: set[int] = set()
+    for node in reversed(order):
+        if id(node) in held or type(node) not in ROW_OPERATORS:
+            held.update(map(id, node.children))
+    for node in order:
         made = first[id(node)] = _over(node, first)
         if _stays_apart(made):
             continue
+        # Where no state depends on it, one that is told to react otherwise does so.
+        free = type(made) in ROW_OPERATORS and id(node) not in held
+        own = made.reacting if free else USUAL
         # Equal children are one by now, so that no comparison goes further down.
-        known = alike.setdefault((type(made), line_of(made), *map(id, made.children)), [])
+        known = alike.setdefault((type(made), line_of(made), own, *map(id, made.children)), [])
         one = next((other for other in known if _equal(other, made)), None)
         if one is None:
             known.append(made)
