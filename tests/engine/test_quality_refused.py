@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.known import renumber
+from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.engine.progress.quality import check
 from slackwater.errors import AnalysisError

@@ -10,7 +10,8 @@ import pytest
 
 from slackwater.engine.driver.passes import Shown, passed
 from slackwater.engine.lowlevel.inputs import SplitInput
-from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.known import renumber
+from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.plan.sharing import Record, records, share
 from slackwater.engine.store import manifest as manifests

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slackwater as sw
+from slackwater.engine.driver.old_meaning import MEANING
 from slackwater.engine.driver.opening import open_query
-from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.known import renumber
+from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.model.render import describe
@@ -105,7 +107,7 @@ def test_an_origin_that_was_read_in_another_way(
                 assert describe([(o.name, o.node) for o in plan.outputs])[name] == tree
                 assert open_query(checkpoint, plan, None) == before["id"]
                 # From now on it has today's meaning.
-                assert checkpoint.open_query({})["meaning"] == 1
+                assert checkpoint.open_query({})["meaning"] == MEANING
                 assert open_query(checkpoint, plan, None) == before["id"]
                 continue
             error = refused(

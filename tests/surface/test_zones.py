@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.known import renumber
+from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output
 from slackwater.kernels.types import arrow_schema
 from tests.engine.in_process import Engine

@@ -19,6 +19,15 @@ class Reacting:
     log: bool = False
     seal: bool | None = None
 
+    def and_also(self, other: Reacting) -> Reacting:
+        """What an operator does that two say settings of: it drops and keeps back only what both let it, and counts what one asks for."""
+        if self == other:
+            return self
+        exploit, propagate = self.exploit and other.exploit, self.propagate and other.propagate
+        asked = {self.seal, other.seal} - {None}
+        seal = None if not asked or not propagate else asked == {True}
+        return Reacting(exploit, propagate, self.log or other.log, seal)
+
     def __str__(self) -> str:
         sealing = "" if self.seal is None else f", seal={self.seal}"
         return f"exploit={self.exploit}, propagate={self.propagate}{sealing}"

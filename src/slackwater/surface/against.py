@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackwater.engine.driver.opening import open_query, stored_plans, stored_stores
+from slackwater.engine.driver.opening import open_query, stored_plans, stored_query, stored_stores
 from slackwater.engine.driver.passes import Started, passed
 from slackwater.engine.lowlevel.directories import source_numbers, spark_sources
 from slackwater.engine.store import manifest
@@ -13,12 +13,9 @@ from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.errors import CheckpointError
 from slackwater.surface.options import local_path
 from slackwater.surface.start import (
-    as_stored,
     plan_of,
     settings_of,
     shares_panes,
-    stored_lines,
-    stored_sources,
     window_plan_of,
 )
 from slackwater.surface.writer import StreamWriter
@@ -49,9 +46,8 @@ def check_against(
             location=location,
         )
     names = [w._name or ("output" if i == 0 else f"output{i + 1}") for i, w in enumerate(writers)]
-    names, ordered = as_stored(names, writers, stored_sources(location, settings))
-    streams = dict(zip(names, [w._stream for w in ordered], strict=True))
-    plan, inputs = plan_of(streams, merged, stored_lines(location, settings))
+    streams = dict(zip(names, [w._stream for w in writers], strict=True))
+    plan, inputs = plan_of(streams, merged, stored_query(checkpoint))
     last = manifest.last(checkpoint)
     started = Started(
         inputs, window_plan_of(merged), shares_panes(merged, settings),

@@ -17,7 +17,13 @@ from slackwater.engine.driver.handle import Change, Prepared, StreamingQuery
 from slackwater.engine.driver.host import SparkHost
 from slackwater.engine.driver.loop import Loop, Query
 from slackwater.engine.driver.moving import resume
-from slackwater.engine.driver.opening import open_query, open_sources, stored_plans, stored_stores
+from slackwater.engine.driver.opening import (
+    open_query,
+    open_sources,
+    stored_plans,
+    stored_query,
+    stored_stores,
+)
 from slackwater.engine.driver.pace import pace_lines
 from slackwater.engine.driver.passes import Started, Written, passed
 from slackwater.engine.driver.recovery import recovered
@@ -25,8 +31,9 @@ from slackwater.engine.driver.spark_logs import opened, quick_logs
 from slackwater.engine.lowlevel.directories import SparkSource, source_numbers, spark_sources
 from slackwater.engine.lowlevel.inputs import Input, united
 from slackwater.engine.paths.batch import Settings
+from slackwater.engine.plan.known import NOTHING, Known, input_order, renumber
 from slackwater.engine.plan.known_relations import as_known
-from slackwater.engine.plan.layout import build, renumber
+from slackwater.engine.plan.layout import build
 from slackwater.engine.plan.plan import Output, Plan
 from slackwater.engine.store.checkpoint import Checkpoint
 from slackwater.engine.store.feedback_log import send
@@ -34,7 +41,6 @@ from slackwater.engine.store.local import OWNER, UMASK, LocalStorage, Rights
 from slackwater.engine.store.spark_log import forget_half_written
 from slackwater.errors import AnalysisError, ExecutionError, SetupError
 from slackwater.kernels.buckets import BUCKETS
-from slackwater.model.node import Source
 from slackwater.semantics.bounds import topological
 from slackwater.semantics.feedback.standing import Request
 from slackwater.sinks.base import Sink
@@ -136,10 +142,9 @@ def start(
         )
     location = checkpointLocation or merged.get("checkpointlocation")
     settings = settings_of(merged)
-    names, writers = as_stored(names, writers, stored_sources(location, settings))
-    lines = stored_lines(location, settings)
+    known = known_at(location, settings)
     streams = dict(zip(names, [w._stream for w in writers], strict=True))
-    plan, inputs = plan_of(streams, merged, lines)
+    plan, inputs = plan_of(streams, merged, known)
     if instead:
         return instead[-1](writers, merged)  # type: ignore[no-any-return]
     sinks = {n: w._sink(n) for n, w in zip(names, writers, strict=True)}
@@ -164,10 +169,11 @@ def start(
     _acquire(checkpoint)
     group = _Group(
         dict(zip(names, writers, strict=True)), merged, settings, given, shown, sources,
-        declared(plan, feedback, writers[0]._stream._spark), lines,
+        declared(plan, feedback, writers[0]._stream._spark), known,
     )  # fmt: skip
     try:
         prepared = group.prepared(plan, inputs, sinks, checkpoint)
+        group.known = stored_query(checkpoint)
         started = CheckedQuery(
             shown, prepared.loop, checkpoint, prepared.loop.query_id, prepared.start, end_of_stream,
             prepared.explain, close, group,
@@ -233,36 +239,11 @@ class CheckedQuery(StreamingQuery):
         return Attached(self._checkpoint, analysing(writer._stream._spark))
 
 
-def stored_sources(location: str | None, settings: Settings) -> list[str]:
-    """Names of the streams of the query that a checkpoint holds, in the order of their numbers; none if it is new."""
-    return [str(name) for name, _ in _stored(location, settings).get("sources", [])]
-
-
-def stored_lines(location: str | None, settings: Settings) -> list[str]:
-    """The lines of all outputs of the query that a checkpoint holds; none if it is new."""
-    return [
-        line for tree in _stored(location, settings).get("outputs", {}).values() for line in tree
-    ]
-
-
-def _stored(location: str | None, settings: Settings) -> dict[str, Any]:
+def known_at(location: str | None, settings: Settings) -> Known:
+    """What a plan must know of the query that a checkpoint holds; nothing if it is new."""
     if location is None or not _known(location, settings):
-        return {}
-    checkpoint = Checkpoint(local_path(location, "checkpointLocation"), settings.storage)
-    return checkpoint.open_query({})
-
-
-def as_stored(
-    names: list[str], writers: Sequence[StreamWriter], sources: Sequence[str]
-) -> tuple[list[str], list[StreamWriter]]:
-    """Outputs in an order in which they read the streams as the checkpoint numbers them: the user's may be another now."""
-
-    def first(pair: tuple[str, StreamWriter]) -> int:
-        read = [n.name for n in topological([pair[1]._stream._node]) if isinstance(n, Source)]
-        return min((sources.index(n) for n in read if n in sources), default=len(sources))
-
-    pairs = sorted(zip(names, writers, strict=True), key=first)
-    return [n for n, _ in pairs], [w for _, w in pairs]
+        return NOTHING
+    return stored_query(Checkpoint(local_path(location, "checkpointLocation"), settings.storage))
 
 
 def _known(location: str | None, settings: Settings) -> bool:
@@ -278,7 +259,7 @@ class _Group:
     """The outputs of one query, and how they are run; see `engine.handle.Group`.
 
     ``sources`` are those of its inputs, which stay the same while its outputs change. ``feedback`` is what the start declares,
-    ``lines`` are those of the query as the checkpoint had it.
+    ``known`` is the query that runs, as its checkpoint has it.
     """
 
     writers: dict[str, StreamWriter]
@@ -288,7 +269,7 @@ class _Group:
     name: str | None
     sources: Sequence[SparkSource]
     feedback: Declared = ()
-    lines: Sequence[str] = ()
+    known: Known = NOTHING
 
     def prepared(
         self, plan: Plan, inputs: list[Input], sinks: Mapping[str, Sink], checkpoint: Checkpoint
@@ -395,7 +376,7 @@ class _Group:
         def change(checkpoint: Checkpoint) -> Prepared:
             _check_places(checkpoint, sinks, self.sources, plan)
             prepared = self.prepared(plan, inputs, sinks, checkpoint)
-            self.writers = writers
+            self.writers, self.known = writers, stored_query(checkpoint)
             return prepared
 
         return change
@@ -404,7 +385,7 @@ class _Group:
         return self._plan(writers)[1]
 
     def _plan(self, writers: Mapping[str, StreamWriter]) -> tuple[Plan, list[Input]]:
-        return plan_of({n: w._stream for n, w in writers.items()}, self.options, self.lines)
+        return plan_of({n: w._stream for n, w in writers.items()}, self.options, self.known)
 
 
 def _acquire(checkpoint: Checkpoint) -> None:
@@ -463,23 +444,27 @@ def _check_places(
 
 
 def plan_of(
-    streams: Mapping[str, Any], options: Mapping[str, Any], lines: Sequence[str] = ()
+    streams: Mapping[str, Any], options: Mapping[str, Any], known: Known = NOTHING
 ) -> tuple[Plan, list[Input]]:
-    """The plan of several named results, and its inputs in the order Spark will number them; ``lines`` are those of the
-    checkpoint's query.
-    """
+    """The plan of several named results, and its inputs in the order Spark will number them; ``known`` is the checkpoint's query."""
     inputs: dict[int, Input] = {}
     for s in streams.values():
         inputs.update(s._inputs)
     outputs = [Output(n, s._node) for n, s in streams.items()]
     check_types(outputs)
     first = next(iter(streams.values()))
-    used = _input_order(outputs)
-    numbered = as_known(renumber(outputs, {key: i for i, key in enumerate(used)}), lines)
+    used = input_order(outputs, known)
+    numbers = {key: i for i, key in enumerate(used)}
+    numbered = as_known(renumber(outputs, numbers, known), known.lines)
     wanted = window_plan_of(options)
     meaning = agreed(topological([o.node for o in outputs]), current(first._spark))
     plan = build(
-        numbered, ansi=meaning.ansi, zone=meaning.zone, window_plan=wanted, meaning=meaning
+        numbered,
+        ansi=meaning.ansi,
+        zone=meaning.zone,
+        window_plan=wanted,
+        meaning=meaning,
+        known=known,
     )
     return passed(plan, Written()), [inputs[key] for key in used]
 
@@ -494,16 +479,6 @@ def window_plan_of(options: Mapping[str, Any]) -> str:
             hint='use "auto", "panes", "wids", "buffered" or "adaptive"',
         )
     return wanted
-
-
-def _input_order(outputs: Sequence[Output]) -> list[int]:
-    from slackwater.model.node import Source
-
-    order: dict[int, None] = {}
-    for node in topological([o.node for o in outputs]):
-        if isinstance(node, Source):
-            order[node.input] = None
-    return list(order)
 
 
 def shares_panes(options: Mapping[str, Any], settings: Settings) -> bool:

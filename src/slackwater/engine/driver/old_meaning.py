@@ -7,21 +7,32 @@ which on a checkpoint has the new one; to add one, raise `MEANING` and append to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from slackwater.engine.driver.old_times import CLOCK, ORIGINS, moved_origins, wrong_clocks
 from slackwater.engine.plan.plan import Plan
+from slackwater.engine.plan.window_plans import holds_state
+from slackwater.engine.store.feedback_log import state_of
+from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import CheckpointError
 from slackwater.model.node import Join
 
-MEANING = 1
+MEANING = 2
 """What a checkpoint that is made now gets. One without a number has 0."""
 
 
 SOURCES = (
     "A DataFrame that reads several sources, or one that another DataFrame reads too, made the inputs after it be "
     "read from the wrong source, or not at all in some batches."
+)
+
+
+EQUALS = (
+    "Operators that are equal were several, told apart by the order of the outputs, so that a start with other outputs gave one the "
+    "state of another; they are one now."
 )
 
 
@@ -73,6 +84,24 @@ def check_numbers(stored: int, numbers: Sequence[Sequence[int]], location: objec
     wrong = [f"input {i + 1}" for i, own in enumerate(numbers) if list(own) != [i]]
     if stored < 1 and wrong:
         raise _changed(location, wrong, SOURCES, "SOURCE_NUMBERS")
+
+
+def check_equals(
+    stored: int, last: Manifest | None, stores: Mapping[str, Any], location: object
+) -> None:
+    """Refuse a checkpoint with state of operators that were told apart by a number which nothing ties to their outputs."""
+    if stored >= 2 or last is None:
+        return
+    feedback = state_of(last)
+    named = [*(op for op in {**last.runs, **last.tables} if holds_state(op, last)), *last.ledgers]
+    named += [*last.marks, *feedback.dark, *feedback.shades]
+    named += [op for name in stores if holds_state(name, last) for op in stores[name]["members"]]
+    numbered = [name for name in named if _NUMBERED.fullmatch(name)]
+    if numbered:
+        raise _changed(location, numbered, EQUALS, "EQUAL_OPERATORS")
+
+
+_NUMBERED = re.compile(r"(?!panes-|sorts-)[a-z]+-[0-9a-f]{6}-[0-9]+")
 
 
 def _changed(location: object, parts: Sequence[str], change: str, reason: str) -> CheckpointError:

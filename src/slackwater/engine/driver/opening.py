@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.engine.driver.moving import OpenedSource, open_directories
 from slackwater.engine.driver.old_meaning import (
     MEANING,
+    check_equals,
     check_meaning,
     check_numbers,
     check_origins,
 )
 from slackwater.engine.driver.results import RESULTS, results_of
 from slackwater.engine.lowlevel.directories import SparkSource
+from slackwater.engine.plan.known import Known, names_of
 from slackwater.engine.plan.known_relations import new_columns
 from slackwater.engine.plan.plan import Plan
 from slackwater.engine.plan.sharing import Record, records
@@ -35,6 +37,11 @@ def stored_stores(checkpoint: Checkpoint) -> dict[str, Record]:
     """The stores that operators of the checkpoint's query share."""
     stores = _stored(checkpoint).get("stores", {})
     return {name: Record.from_json(store) for name, store in stores.items()}
+
+
+def stored_query(checkpoint: Checkpoint) -> Known:
+    """What a new plan must know of the query that a checkpoint belongs to."""
+    return Known.from_json(_stored(checkpoint))
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -58,20 +65,22 @@ def open_query(
     """
     trees = describe([(o.name, o.node) for o in plan.outputs])
     # A twin comes and goes with the output that has a slack of its own.
-    sources = [[s.name, s.input] for s in plan.sources if not s.twin]
+    sources = {s.given_name: s.input for s in plan.sources}
     meaning = plan.meaning or Meaning.of({ANSI: str(plan.ansi), ZONE: plan.zone})
     settings = meaning.to_json()
     plans = {op.id: op.spec.plan for op in plan.operators if op.spec is not None}
     stores = records(plan)
+    names = names_of(plan)
     fresh = {
-        "outputs": trees, "sources": sources, "settings": settings, "plans": plans, "stores": stores,
-        "meaning": MEANING, RESULTS: results_of(plan, clock),
+        "outputs": trees, "names": names, "sources": [*map(list, sources.items())], "settings": settings,
+        "plans": plans, "stores": stores, "meaning": MEANING, RESULTS: results_of(plan, clock),
     }  # fmt: skip
     stored = checkpoint.open_query(fresh)
     version = stored.get("meaning", 0)
     check_meaning(plan, version, checkpoint.location)
     check_numbers(version, numbers, checkpoint.location)
     check_origins(plan, version, stored["outputs"], trees, checkpoint.location)
+    check_equals(version, last, stored.get("stores", {}), checkpoint.location)
     problems: list[str] = []
     about: dict[str, str] = {}
     for name, tree in trees.items():
@@ -83,8 +92,14 @@ def open_query(
             problems.append("\n".join(diff))
             new = next((line for line in diff[2:] if line.startswith("+")), "+")
             about = about or {"output": name, "line": new[1:].strip()}
-    if stored["sources"] != sources:
-        problems.append(f"streams: checkpoint {stored['sources']}, this query {sources}")
+        # An older version kept no names; what it could not tell apart was refused above.
+        elif before is not None and version >= 2:
+            told = stored["names"].get(name, {})
+            if told != names.get(name, {}):
+                problems.append(_otherwise(name, told, names.get(name, {})))
+    known = Known.from_json(stored).sources or sources
+    if not _same_inputs(known, sources):
+        problems.append(f"streams: checkpoint {known}, this query {sources}")
     # A setting that an older version did not store counts from now on.
     for name, before, now in Meaning.from_json(stored["settings"]).differences(meaning):
         problems.append(f"session: {name} was {before!r} on the checkpoint, and is {now!r} now")
@@ -114,12 +129,37 @@ def open_query(
     plans = {**stored["plans"], **plans}
     settings = {**stored["settings"], **settings}
     fresh = {
-        **stored, "outputs": trees, "plans": plans, "stores": stores, "settings": settings,
-        "meaning": MEANING, RESULTS: results_of(plan, clock),
+        **stored, "outputs": trees, "names": names, "plans": plans, "stores": stores, "settings": settings,
+        "sources": [*map(list, {**known, **sources}.items())], "meaning": MEANING, RESULTS: results_of(plan, clock),
     }  # fmt: skip
     if fresh != stored:
         checkpoint.update_query(fresh)
     return str(stored["id"])
+
+
+def _same_inputs(known: Mapping[str, int], sources: Mapping[str, int]) -> bool:
+    """Whether a query reads the inputs that a checkpoint knows, all of them, each under its number.
+
+    Streams over one of them come and go with their outputs. That it is the same input is told by a stream that was there before.
+    """
+    met = {number for name, number in sources.items() if known.get(name) == number}
+    moved = any(known.get(name, number) != number for name, number in sources.items())
+    return not moved and met == set(sources.values()) == set(known.values())
+
+
+def _otherwise(
+    output: str, before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]]
+) -> str:
+    """That an output reads operators that two outputs share now and did not share before, or the other way round."""
+    bases = [b for b in {**before, **now} if list(before.get(b, ())) != list(now.get(b, ()))]
+    shown = "; ".join(
+        f"{b} was {', '.join(before.get(b, ())) or b}, and is {', '.join(now.get(b, ())) or b} now"
+        for b in bases
+    )
+    return (
+        f"output {output!r} reads other operators than before ({shown}): outputs that shared one stream object "
+        "share it again, and those that had each its own have so again"
+    )
 
 
 def open_sources(checkpoint: Checkpoint, plan: Plan, sources: Sequence[SparkSource]) -> None:

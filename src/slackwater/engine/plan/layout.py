@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from slackwater.engine.plan.known import NOTHING, Known, operator_names
 from slackwater.engine.plan.operators import aggregate
 from slackwater.engine.plan.operators.registry import ROW_OPERATORS, producer
 from slackwater.engine.plan.plan import Operator, Output, Path, Plan
 from slackwater.engine.plan.reserved import check_sources
 from slackwater.engine.plan.sources import has_patterns, judged_strictly
 from slackwater.engine.plan.steps import Step
+from slackwater.engine.plan.unify import unified
 from slackwater.errors import AnalysisError
 from slackwater.model.meaning import Meaning
 from slackwater.model.node import Aggregate, Late, Node, Source
-from slackwater.model.render import digest
-from slackwater.model.rewrite import Rewrite
 from slackwater.semantics.bounds import topological
 
 LOW_LEVEL = 0
-
-
-def renumber(outputs: Sequence[Output], inputs: Mapping[int, int]) -> list[Output]:
-    """The same outputs with the inputs of their sources renumbered; shared parts stay shared.
-
-    A twin (see `Source.twin`) is named after the first output that reads it, so that it has the same name when
-    the query starts again.
-    """
-    name, taken = "", set[str]()
-
-    def changed(source: Source) -> Source:
-        source = replace(source, input=inputs[source.input])
-        if not source.twin:
-            return source
-        label = f"{source.twin}~{name}"
-        while label in taken:
-            label += "'"
-        taken.add(label)
-        return replace(source, name=label)
-
-    rewrite, renumbered = Rewrite(changed), []
-    for output in outputs:
-        name = output.name
-        renumbered.append(replace(output, node=rewrite(output.node)))
-    return renumbered
 
 
 def build(
@@ -54,18 +29,22 @@ def build(
     zone: str,
     window_plan: dict[str, str] | str = "auto",
     meaning: Meaning | None = None,
+    known: Known = NOTHING,
 ) -> Plan:
     """Lay a query out on levels and paths.
 
-    ``window_plan`` is what the user asks for, of all aggregates or of each by its name.
+    ``window_plan`` is what the user asks for, of all aggregates or of each by its name. ``known`` is the query as its checkpoint
+    knows it, by whose names operators are called.
     """
+    outputs = unified(outputs)
     nodes = topological([o.node for o in outputs])
     for node in nodes:
         if type(node) not in ROW_OPERATORS:
             producer(node)  # a node that nobody knows is refused: it is no source
     check_sources(nodes)
-    names = _names(nodes)
-    by_id = {id(node): name for node, name in zip(nodes, names, strict=True)}
+    by_id = {id(n): n.name for n in nodes if isinstance(n, Source)}
+    by_id.update(operator_names(outputs, known))
+    names = [by_id[id(node)] for node in nodes]
     sources = tuple(n for n in nodes if isinstance(n, Source))
     _check_names(sources, outputs)
 
@@ -111,22 +90,6 @@ def build(
     )  # fmt: skip
 
 
-def _names(nodes: Sequence[Node]) -> list[str]:
-    """An operator is named by its meaning, so that its state is found again when other outputs come or go."""
-    names: list[str] = []
-    counts: dict[str, int] = {}
-    for node in nodes:
-        if isinstance(node, Source):
-            name = node.name
-        else:
-            name = f"{type(node).__name__.lower()}-{digest(node)}"
-        counts[name] = counts.get(name, 0) + 1
-        if counts[name] > 1 and not isinstance(node, Source):
-            name += f"-{counts[name]}"
-        names.append(name)
-    return names
-
-
 class _Way(NamedTuple):
     """A way to a node: where it starts, the steps on it, and the producer's column of the wanted time."""
 
@@ -150,6 +113,8 @@ def _ways(node: Node, on: str) -> list[_Way]:
 
 def _check_names(sources: Sequence[Source], outputs: Sequence[Output]) -> None:
     for kind, names in (
+        # Also of twins: an input has its number by the name that the user gave.
+        ("stream", [n for n, _ in {(s.given_name, s.input) for s in sources}]),
         ("stream", [s.name for s in sources]),
         ("output", [o.name for o in outputs]),
     ):

@@ -48,7 +48,7 @@ def paced(plan: Plan, marks: Mapping[str, int]) -> Plan:
 
 
 def _name_of(plan: Plan, step: PaceStep) -> str:
-    """The name of a step's operator. Two that were made alike are equal, and differ in their names."""
+    """The name of a step's operator. Two over operators that stay apart (`unify`) may be equal, and differ in their names."""
     named = list(zip(plan.names, plan.nodes, strict=True))
     own = [name for name, node in named if node is step.node]
     return own[0] if own else next(n for n, m in named if type(m) is type(step.node) and m == step.node)  # fmt: skip

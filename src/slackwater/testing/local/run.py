@@ -71,7 +71,7 @@ class LocalRun:
     folder
         An empty folder for checkpoint and input.
     plan
-        The query as it was built. What a start decides about it, each start decides anew.
+        The query as it was built; the next start may get another one. What a start decides about it, each start decides anew.
     window_plan, share_panes
         As the options ``windowPlan`` and ``sharePanes``.
     sink
@@ -179,7 +179,7 @@ class LocalRun:
         return send(Checkpoint(str(self.folder / "checkpoint"), self.settings.storage), request)
 
     def _kept(self, name: str, fields: tuple[Field, ...]) -> Sink:
-        return TableSink(name, fields, partial(_keep, self.published[name]))
+        return TableSink(name, fields, partial(_keep, self.published.setdefault(name, {})))
 
     def stop(self) -> None:
         """Let go of the checkpoint; whatever the loop has not written is lost, as in a crash."""
