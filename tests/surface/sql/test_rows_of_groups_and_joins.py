@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import slackwater as sw
 from slackwater.model.time import TimeColumn
 from slackwater.surface.sql.windows import row_texts
+from tests.surface.helpers import run
 from tests.surface.local import run_locally
 from tests.surface.sql.test_against_spark import SCHEMA, _data, _rows, _tables
 
@@ -153,3 +155,30 @@ def test_the_window_of_a_row_is_sparks(spark: Any, offset: int):
             assert r.wid == (r.n - offset) // 60 and r.window_end == r.window_start + 60
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_a_join_shows_the_windows_of_local_times_in_any_zone(spark: Any, tmp_path: Path):
+    """Also where the session's zone has moved its clocks, or leaves the time out."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        given = ["1969-12-31T23:30", "2026-03-08T02:30", "2026-07-01T02:30"]
+        rows = [(1, datetime.fromisoformat(text)) for text in given]
+        streams = {
+            n: sw.stream(sw.replay(spark, [rows], "k long, lt timestamp_ntz"), time="lt", name=n)
+            for n in ("one", "three")
+        }
+        sides = (
+            f"TUMBLE({n}, lt, INTERVAL 2 HOURS) {a}" for n, a in (("one", "a"), ("three", "b"))
+        )
+        joined = sw.sql(
+            f"SELECT a.window_start AS s, b.window_end AS e, a.window_time AS t FROM {' JOIN '.join(sides)} "
+            "ON a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end",
+            streams=streams,
+        )
+        found = run(joined, tmp_path).rows()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    starts = [datetime.fromisoformat(t) for t in ("1969-12-31T22:00", "2026-03-08T02:00", "2026-07-01T02:00")]  # fmt: skip
+    long, tick = timedelta(hours=2), timedelta(microseconds=1)
+    assert sorted(found, key=lambda r: r["s"]) == [{"s": s, "e": s + long, "t": s + long - tick} for s in starts]  # fmt: skip

@@ -15,11 +15,13 @@ from slackwater.surface.sql.expressions import Expressions, Parts, Written, quot
 from slackwater.surface.sql.scopes import Relation, Scope, Side, owners
 from slackwater.surface.sql.text import Span
 from slackwater.surface.sql.tree import Cut, JoinOf, WindowClause, Word
-from slackwater.surface.sql.windows import row_texts, time_of, tumble_texts
+from slackwater.surface.sql.windows import row_texts, time_of
 from slackwater.surface.windows import WindowSpec, window
 
 _NO_BAND = ("BAD_JOIN", "UNBOUNDED_STATE", "JOIN_CONDITION")
 _EVERY_PAIR = re.compile("no equality between|without keys every pair")
+_SHOWN = ("window_start", "window_end", "window_time")
+"""What table functions add to the results of a join; of a row without a partner the other side's are null."""
 _EXAMPLE = re.compile(r"add (.*?) to the condition in on=")
 
 
@@ -321,8 +323,8 @@ class JoinBuilder:
             name = Scope(made, self.expressions).name_of((side.name, time.name), side.span)
             if name is None:
                 continue
-            for column, text in tumble_texts(spec, time, quoted(name)).items():
-                computed[f"{side.name}.{column}".lower()] = text
+            texts = row_texts(spec, time, quoted(name))
+            computed |= {f"{side.name}.{c}".lower(): texts[c] for c in _SHOWN}
         return Joined(
             replace(made, computed=computed), tuple(where if join.on is not None else rest)
         )

@@ -318,37 +318,8 @@ def ticks_of(spec: Windowing, time: TimeColumn) -> object:
     return long, slide, origin % slide, spec.on
 
 
-def tumble_texts(spec: WindowSpec, time: TimeColumn, column: str) -> dict[str, str]:
-    """Columns of a table function over rows that are not aggregated: from the time itself."""
-    long = int(parse_span(spec.range, time, what="the size"))
-    moved = 0
-    if spec.origin is not None:
-        moved = int(parse_instant(spec.origin, time, "UTC", what="the origin")) % long
-    if time.is_integer:
-        start = f"({column} - pmod({column} - {moved}L, {long}L))"
-        return {
-            "window_start": start,
-            "window_end": f"({start} + {long}L)",
-            "window_time": f"({start} + {long - 1}L)",
-        }
-    past = f"pmod(unix_micros({column}) - {moved}L, {long}L)"
-    if time.is_local:
-        # A local time counts as UTC, whatever the session's zone is.
-        past = f"pmod(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {column}) - {moved}L, {long}L)"
-    start = f"({column} - make_dt_interval(0, 0, 0, {past} / 1000000BD))"
-    micros = "make_dt_interval(0, 0, 0, {:d} / 1000000BD)"
-    return {
-        "window_start": start,
-        "window_end": f"({start} + {micros.format(long)})",
-        "window_time": f"({start} + {micros.format(long - 1)})",
-    }
-
-
 def row_texts(spec: WindowSpec, time: TimeColumn, column: str) -> dict[str, str]:
-    """All columns of the window of a row, for conditions: of instants in what the column engine computes itself.
-
-    Those of `tumble_texts` stay as they are, since restarts compare the texts of select lists.
-    """
+    """The columns of the window of a row: of instants in what the column engine computes itself."""
     if time.kind == "window":
         column = f"({column}.`end` - {'1' if time.is_integer else 'INTERVAL 1 MICROSECOND'})"
     long = int(parse_span(spec.range, time, what="the size"))
