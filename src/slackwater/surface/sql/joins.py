@@ -316,7 +316,7 @@ class JoinBuilder:
             on = [self._written(plain[0], plain[1], cut) for cut in both]
         given = _Given(join, replace(one, on=None), times, emit)
         made = self._joined(plain[0], plain[1], given, on)
-        computed = {}
+        computed: dict[str, str] = {}
         for relation, spec in ((left, one), (right, other)):
             side = relation.sides[0]
             time = relation.stream._time(spec.on, "a window")
