@@ -154,10 +154,11 @@ def test_recall_is_kept_with_less_waiting_than_for_the_largest_delay(engine: Mak
         assert times == sorted(times)
     known = [next(o["recall"] for o in r["operators"].values() if "recall" in o) for r in ours.records[5:]]  # fmt: skip
     assert known[-3]["estimated"] == pytest.approx(recall(ours, true)[-1], abs=0.03)
-    assert all(k["needed"] is None or k["needed"] >= 0.95 for k in known)
-    # After stretches in which much was lost, more is needed for a while.
+    # A little more than the target is aimed at, and more for a while after stretches in which much was lost.
+    least = min(k["needed"] for k in known)
+    assert least == pytest.approx(0.95 + 0.1 * (1 - 0.95))
     lacking, usual = (
-        [k["estimated"] for k in known if (k["needed"] > 0.95) == short] for short in (True, False)
+        [k["estimated"] for k in known if (k["needed"] > least) == short] for short in (True, False)
     )
     assert 0 < len(lacking) < len(usual) and max(lacking) < np.mean(usual)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,13 +25,15 @@ from tests.examples import examples
 LIMIT = 6
 SLIDE = 5
 RANGE = 10
+CONFIDENCE = 0.95
 
 
 @dataclass
 class Loop:
-    """The definition, row by row, while the target is not warm: slack is the largest delay, at most `LIMIT`.
+    """The definition, row by row, while the target is not warm: slack is the largest delay with a margin, at most `LIMIT`.
 
-    The slack is reconsidered by each row whose bound passes the end of a window.
+    The slack is reconsidered by each row whose bound passes the end of a window. Where n windows that share no row have been seen,
+    the next exceeds the largest delay with probability 1 / (n + 1), and a wait that is m times as long m ** 2 times as seldom.
     """
 
     bound: int | None = None
@@ -50,7 +53,9 @@ class Loop:
         passed = self.bound is None or after // SLIDE > self.bound // SLIDE
         self.bound = after
         if passed:
-            self.slack = min(self.largest, LIMIT)
+            windows = max(0, self.clock - self.times[0] - self.largest) / RANGE
+            margin = max(1.0, 1 / (windows + 1) / (1 - CONFIDENCE)) ** 0.5
+            self.slack = min(math.ceil(self.largest * margin), LIMIT)
 
     @property
     def late(self) -> list[int]:

@@ -36,11 +36,11 @@ def build(
     ``window_plan`` is what the user asks for, of all aggregates or of each by its name. ``known`` is the query as its checkpoint
     knows it, by whose names operators are called.
     """
+    for node in topological([o.node for o in outputs]):
+        if type(node) not in ROW_OPERATORS:
+            producer(node)  # a node that nobody knows is refused: it is not a source
     outputs = unified(outputs)
     nodes = topological([o.node for o in outputs])
-    for node in nodes:
-        if type(node) not in ROW_OPERATORS:
-            producer(node)  # a node that nobody knows is refused: it is no source
     check_sources(nodes)
     by_id = {id(n): n.name for n in nodes if isinstance(n, Source)}
     by_id.update(operator_names(outputs, known))
