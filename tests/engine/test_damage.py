@@ -71,7 +71,8 @@ def with_tables(folder: Path) -> Place:
 def with_quality(folder: Path) -> Place:
     rows = quality.stream(4, 40 * BATCHES)
     tables = [quality.table(rows[i * 40 : i * 40 + 40]) for i in range(BATCHES)]
-    plan = quality.summed(Quality(error=0.1), TimeWindow(20, 10, 0, "ts"), keys=("k",))
+    # Without a limit nothing is out in so few batches.
+    plan = quality.summed(Quality(error=0.1, limit=20), TimeWindow(20, 10, 0, "ts"), keys=("k",))
     return Place(folder / "state", plan, write_inputs(folder / "in", tables))
 
 

@@ -236,9 +236,10 @@ def test_what_is_measured_is_counted_from_the_rows(engine: Make) -> None:
             received, missed = counts[window]
             assert judged["measured"] == received / (received + missed)
             measured += missed > 0
-        if len(edges) > 12:  # by now no delay is longer than any before
+        # By now no delay is longer than any before; a window is judged when it is closed.
+        if len(edges) > 12 and window is not None:
             wait = np.quantile(behind, 0.99, method="inverted_cdf")
-            most = [last(edges[-1] - wait * f) for f in (1.02, 0.98)]
+            most = [last(edges[-1] - wait * f) for f in (1.05, 0.95)]
             # Of the windows that a batch closes the last one is the worst.
             assert judged["window"] in {max(w for w in closed if w <= m) for m in most}
     assert measured > 10
