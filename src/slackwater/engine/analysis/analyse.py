@@ -16,7 +16,7 @@ from slackwater.engine.analysis.aggregates import Cutter, Text, items, text_of
 from slackwater.engine.analysis.conjuncts import Conjunct, conjuncts
 from slackwater.engine.analysis.schema import data_type, fields_of, struct_of, type_name
 from slackwater.engine.analysis.session_settings import current
-from slackwater.engine.analysis.spark_errors import captured
+from slackwater.engine.analysis.spark_errors import captured, overflows, too_deep
 from slackwater.engine.analysis.stream_columns import Place, placed
 from slackwater.engine.analysis.text import Printer, Replace, ident
 from slackwater.errors import AnalysisError
@@ -40,8 +40,7 @@ __all__ = ["Analyser", "data_type", "fields_of", "struct_of", "type_name"]
 _ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # how an empty frame shows in a plan
 _LEAVES = ("LogicalRDD", "LocalRelation")
-# what Spark says when the stack of a thread is at its end, and when its parser has run into that
-_OVERFLOW = "StackOverflowError"
+# what Spark's parser says when it has come to the end of its thread's stack
 _TOO_COMPLEX = "FAILED_TO_PARSE_TOO_COMPLEX"
 KEPT = 256
 """Empty frames that a session keeps."""
@@ -67,20 +66,11 @@ def _refusing_depth(work: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
         try:
             return work(*args, **named)
         except (RecursionError, Py4JJavaError) as error:
-            if isinstance(error, Py4JJavaError) and _OVERFLOW not in str(error.java_exception):
+            if isinstance(error, Py4JJavaError) and not overflows(error):
                 raise
-            raise _too_deep() from error
+            raise too_deep() from error
 
     return done
-
-
-def _too_deep() -> AnalysisError:
-    return AnalysisError(
-        "TOO_DEEP",
-        "the expression is nested more deeply than Spark takes: the stack of Spark's thread is too small for it",
-        hint="compute it in steps, with withColumn(...), or give Spark's threads a larger stack before Spark starts: "
-        'spark.driver.extraJavaOptions="-Xss16m"',
-    )
 
 
 class Analyser:
@@ -357,7 +347,7 @@ class Analyser:
             for one in texts:
                 self._check(fields, [one])
         if failed is not None and failed.getCondition() == _TOO_COMPLEX:
-            raise _too_deep() from failed
+            raise too_deep() from failed
         raise AnalysisError(
             "BAD_EXPRESSION",
             f"the expression {wrong[0].sql} cannot be written down and read again",
@@ -439,7 +429,7 @@ def _translated(
     parameters: Mapping[str, str] = error.getMessageParameters() or {}
     known = ", ".join(f.name for f in fields)
     if condition == _TOO_COMPLEX:
-        return _too_deep()
+        return too_deep()
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = parameters.get("objectName", "?").replace("`", "")
         return AnalysisError(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from slackwater.errors import AnalysisError
+
 if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -13,12 +15,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def captured() -> Iterator[None]:
-    """What Spark raises inside is a `PySparkException`."""
+    """What Spark raises inside is a `PySparkException`; what is too deep for it is refused by name."""
     from py4j.protocol import Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
+        if overflows(error):
+            raise too_deep() from error
         raise as_captured(error) from None
 
 
@@ -30,3 +34,18 @@ def as_captured(error: Py4JJavaError) -> PySparkException:
     if java.getMessage():
         return UnknownException(origin=java)
     return UnknownException(desc=str(java.toString()), stackTrace="")
+
+
+def overflows(error: Py4JJavaError) -> bool:
+    """Whether the stack of Spark's thread was at its end."""
+    return "StackOverflowError" in str(error.java_exception)
+
+
+def too_deep() -> AnalysisError:
+    """The error for what is nested more deeply than Spark's threads, or Python, can walk."""
+    return AnalysisError(
+        "TOO_DEEP",
+        "the expression is nested more deeply than Spark takes: the stack of Spark's thread is too small for it",
+        hint="compute it in steps, with withColumn(...), or give Spark's threads a larger stack before Spark starts: "
+        'spark.driver.extraJavaOptions="-Xss16m"',
+    )
