@@ -32,6 +32,7 @@ POOL: dict[str, tuple[Part, int | None]] = {
     "large": (("over", COUNTS, 20), None),
     "larger": (("over", COUNTS, 20), None),
     "longer": (("count", BOTH, 15), None),
+    "sums": (("over", BOTH, 10), None),
     "first": (("dedup", BOTH), None),
     "firsts": (("where", ("dedup", BOTH), "v", 1), None),
     "counted": (("count", ("dedup", BOTH), 10), None),
@@ -220,6 +221,7 @@ Batch = tuple[list[str], list[Row], list[Row]]
 FAMILIES = (
     ("counts", "same", "few", "turned", "twice"),
     ("counts", "large", "larger", "longer", "few"),
+    ("counts", "sums", "longer", "few"),
     ("counts", "soon", "early", "same"),
     ("first", "firsts", "counted", "rash"),
     ("sorted", "ordered", "some", "hasty"),
@@ -275,6 +277,15 @@ def turning(*names: str) -> list[Batch]:
     return [(each, r, r[:1]) for each, r in zip(told, rows, strict=True)]
 
 
+def turned(*names: str) -> list[Batch]:
+    """The same outputs in one order and in the other; in the end without the first."""
+    rows: list[Row] = [("a", 0, 1), ("b", 1, 2)]
+    return [
+        (list(n), rows, rows[:1])
+        for n in (names, names[::-1], names, names[::-1], names[1:], names[1:])
+    ]
+
+
 @examples(6)
 @given(st.sampled_from(FAMILIES).flatmap(story_of))
 @example(turning("counts", "few", "same"))
@@ -284,5 +295,7 @@ def turning(*names: str) -> list[Batch]:
 @example(turning("pairs", "couples", "back"))
 @example(turning("soon", "same", "early"))
 @example(turning("same", "turned", "twice"))
+@example(turned("counts", "sums"))
+@example(turned("longer", "sums", "few"))
 def test_outputs_come_and_go_as_if_nothing_had_been_stopped(story: list[Batch]) -> None:
     lived(story)
