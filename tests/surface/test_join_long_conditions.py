@@ -12,7 +12,7 @@ from slackwater.testing import local_job
 pytestmark = pytest.mark.spark
 
 SCHEMA = "k string, t long, v bigint"
-ROWS = [("a", 1000, 1), ("b", 1050, 2), ("a", 1060, None), ("a", 1070, 398), ("a", 1500, 7)]
+ROWS = [("a", 1000, 1), ("b", 1050, 2), ("a", 1060, None), ("a", 1070, 28), ("a", 1500, 7)]
 BAND = "a.k = b.k AND b.t BETWEEN a.t AND a.t + 100"
 
 
@@ -27,12 +27,13 @@ def joined(df: Any, kind: str, condition: str) -> Any:
 
 def pairs() -> list[tuple[int, int]]:
     return [(a[1], b[1]) for a in ROWS for b in ROWS
-            if a[0] == b[0] and a[1] <= b[1] <= a[1] + 100 and None not in (a[2], b[2]) and 0 <= a[2] + b[2] < 400]  # fmt: skip
+            if a[0] == b[0] and a[1] <= b[1] <= a[1] + 100 and None not in (a[2], b[2]) and 0 <= a[2] + b[2] < 60]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["INNER", "LEFT", "LEFT ANTI"])
-def test_four_hundred_terms_that_may_fail(spark: Any, kind: str):
-    condition = " OR ".join(f"a.v + b.v = {i}" for i in range(400))
+@pytest.mark.parametrize(("kind", "terms"), [("INNER", 60), ("LEFT", 100), ("LEFT ANTI", 100)])
+def test_many_terms_that_may_fail(spark: Any, kind: str, terms: int):
+    """As many as were refused; `test_translate.py` takes 400, whose analysis takes Spark half a minute."""
+    condition = " OR ".join(f"a.v + b.v = {i}" for i in range(terms))
     job = local_job(lambda df: joined(df, kind, condition), SCHEMA, spark=spark)
     matched = pairs()
     alone = [a[1] for a in ROWS if a[1] not in {x for x, _ in matched}]
@@ -48,8 +49,8 @@ def test_four_hundred_terms_that_may_fail(spark: Any, kind: str):
 
 @pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"])
 def test_the_way_out_means_the_same(spark: Any, kind: str):
-    condition = " OR ".join(f"hash(a.v, b.v) = {i}" for i in range(100))
-    with pytest.raises(sw.AnalysisError, match="JOIN_CONDITION.*cannot be evaluated inside a join") as raised:  # fmt: skip
+    condition = " OR ".join(f"hash(a.v, b.v) = {i}" for i in range(10))
+    with pytest.raises(sw.AnalysisError, match=r"JOIN_CONDITION.*cannot be evaluated inside a join") as raised:  # fmt: skip
         local_job(lambda df: joined(df, kind, condition), SCHEMA, spark=spark)
     error = raised.value
     assert error.place is not None and len(error.message) < 400, error.message
