@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import product
+from typing import Any
+
 import duckdb
+import pyarrow as pa
 import pytest
 
-from slackwater.kernels.column_engine import single_value
+from slackwater.kernels.column_engine import connect, single_value, sql_to_arrow
 from slackwater.kernels.translate import NotTranslatable, translate
 from slackwater.kernels.translate.types import fields_of_struct
+from slackwater.model.depth import nesting
 
 COLUMNS = {
     "i": "int", "j": "int", "l": "bigint", "d": "double", "s": "string", "t": "timestamp",
@@ -124,5 +130,47 @@ def test_long_guards_are_refused_not_exploded() -> None:
     sql = "`l`"
     for _ in range(12):
         sql = f"(`l` div ({sql} div `l`))"
-    with pytest.raises(NotTranslatable, match="too long"):
+    with pytest.raises(NotTranslatable, match="nested too often"):
         duck(sql)
+
+
+def test_a_chain_of_what_may_fail_grows_by_its_terms() -> None:
+    terms = [f"((`l` + `l`) = CAST({i} AS BIGINT))" for i in range(400)]
+    left = reduce(lambda a, b: f"({a} OR {b})", terms)
+    right = reduce(lambda a, b: f"({b} AND {a})", terms)
+    assert max(len(duck(left)), len(duck(right))) < 3 * len(" AND ".join(terms))
+    assert nesting(duck(left)) < 10, "nor does it nest"
+
+
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_a_chain_stops_at_the_first_term_that_decides(word: str) -> None:
+    """Left to right over all rows of three: a term that fails, is null, true or false."""
+    values = (None, 0, 1, 2)  # 6 div 0 fails; 6 div 1 is not 3, 6 div 2 is
+    columns = {f"c{i}": "bigint" for i in range(3)}
+    text = f" {word} ".join(
+        f"((CAST(6 AS BIGINT) div `c{i}`) = CAST(3 AS BIGINT))" for i in range(3)
+    )
+    for brackets in (text, text.replace(f" {word} ", f" {word} (", 1) + ")"):
+        sql = translate(f"({brackets})", columns, ansi=True, zone="UTC").duck
+        for row in product(values, repeat=3):
+            assert _answer(sql, row) == _by_hand(word, row), (row, sql)
+
+
+def _by_hand(word: str, row: tuple[int | None, ...]) -> Any:
+    decides, known = word == "OR", True
+    for value in row:
+        if value == 0:
+            return "fails"
+        if value is None:
+            known = False
+        elif (value == 2) is decides:
+            return decides
+    return not decides if known else None
+
+
+def _answer(sql: str, row: tuple[int | None, ...]) -> Any:
+    table = pa.table({f"c{i}": pa.array([v], pa.int64()) for i, v in enumerate(row)})
+    try:
+        return sql_to_arrow(connect(), f"SELECT {sql} AS x FROM t", {"t": table})["x"][0].as_py()
+    except duckdb.Error:
+        return "fails"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.engine.analysis.analyse import fields_of
+from slackwater.engine.analysis.bad_types import schema_of
 from slackwater.engine.analysis.connect import check_classic
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.store.exact_paths import check_folder, spark_path
@@ -29,13 +30,7 @@ class ReadStream:
 
     def schema(self, schema: StructType | str) -> ReadStream:
         """The columns: a StructType or DDL text such as ``"k string, ts timestamp"``."""
-        from pyspark.sql.types import StructType
-
-        if isinstance(schema, str):
-            made = StructType.fromDDL(schema)
-            assert isinstance(made, StructType)
-            schema = made
-        self._schema = schema
+        self._schema = schema_of(schema)
         return self
 
     def option(self, key: str, value: Any) -> ReadStream:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.engine.analysis.analyse import fields_of
+from slackwater.engine.analysis.bad_types import schema_of
 from slackwater.engine.analysis.connect import check_classic
 from slackwater.engine.lowlevel.inputs import SplitInput
 from slackwater.engine.store.local import PRIVATE
@@ -54,12 +55,7 @@ def replay(
     >>> df = replay(spark, [[(1, "a")], [(2, "b")]], "t long, k string")      # doctest: +SKIP
     """
     check_classic(spark, "sw.replay")
-    from pyspark.sql.types import StructType
-
-    if isinstance(schema, str):
-        made = StructType.fromDDL(schema)
-        assert isinstance(made, StructType)
-        schema = made
+    schema = schema_of(schema)
     folder = Path(tempfile.mkdtemp(prefix=MARK))
     if directory is not None:
         os.rmdir(folder)

@@ -22,7 +22,7 @@ from slackwater.semantics.bounds import topological
 from slackwater.semantics.settings import resolve_source
 from slackwater.surface.conditions import ConditionSpec, condition_of
 from slackwater.surface.join_columns import JoinColumns
-from slackwater.surface.join_conditions import ConditionReader, named_keys
+from slackwater.surface.join_conditions import ConditionReader, named_keys, not_inside
 from slackwater.surface.join_keys import condition_sides, mixed_keys, named_sides, with_computed
 from slackwater.surface.join_spans import span_of, times_of
 from slackwater.surface.operands import bad_join, check_streams
@@ -116,7 +116,7 @@ def join_streams(
     sides = streams
     computed = [with_computed(s, k) for s, k in zip(streams, keys, strict=True)]
     streams, keys = [s for s, _ in computed], tuple(k for _, k in computed)
-    test = None if where is None else _test(where, streams[0], shown.fields)
+    test = None if where is None else _test(where, streams[0], shown.fields, kind)
     pair: tuple[Named, ...] = ()
     if left is not None:
         pair, shown = _asked(test, shown.outputs), left
@@ -199,18 +199,15 @@ def _is_function(where: Any) -> bool:
     )
 
 
-def _test(where: Any, stream: Stream, fields: Sequence[Field]) -> Expr | Condition:
+def _test(where: Any, stream: Stream, fields: Sequence[Field], kind: str) -> Expr | Condition:
     """The further condition of a match."""
     if _is_function(where):
         spec = where if isinstance(where, ConditionSpec) else ConditionSpec(where)
         return condition_of(spec, fields)
     test = stream._analyser.condition(fields, where)
     if test.duck is None:
-        raise AnalysisError(
-            "JOIN_CONDITION",
-            f"where={test.sql} cannot be evaluated inside a join: {test.why}",
-            hint="give a function on Arrow columns (sw.condition); or after an inner join use .where(...)",
-        )
+        after = "; or use .where(...) after the join" if kind == "inner" else ""
+        raise not_inside(test, f"give a function on Arrow columns (sw.condition){after}")
     return test
 
 

@@ -12,7 +12,7 @@ from slackwater.engine.analysis.stream_columns import Owner, Parts
 from slackwater.errors import AnalysisError
 from slackwater.kernels.translate.distances import Pair, Read, TimeOf
 from slackwater.model.join import Band
-from slackwater.model.schema import Field
+from slackwater.model.schema import Expr, Field
 from slackwater.semantics.distance import Distance
 from slackwater.surface.equalities import key_pair
 from slackwater.surface.progressing import window_range
@@ -25,6 +25,18 @@ Key = tuple[str, ...]
 """One column name per input."""
 
 _NAME = re.compile(r"\s*(\w+|`(?:[^`]|``)+`)\s*")
+
+
+_SHOWN = 120
+"""Letters of a condition that an error shows."""
+
+
+def not_inside(test: Expr, hint: str) -> AnalysisError:
+    """The error of a condition that the column engine cannot evaluate."""
+    shown = test.sql if len(test.sql) <= _SHOWN else f"{test.sql[:_SHOWN]}…"
+    return AnalysisError(
+        "JOIN_CONDITION", f"where={shown} cannot be evaluated inside a join: {test.why}", hint=hint
+    )
 
 
 class Shown(Protocol):

@@ -15,7 +15,7 @@ from slackwater.model.spark_sql import quoted
 from slackwater.model.time import parse_duration, parse_span
 from slackwater.surface.equalities import cast_as_compared, compared_type
 from slackwater.surface.join_columns import JoinColumns
-from slackwater.surface.join_conditions import ConditionReader
+from slackwater.surface.join_conditions import ConditionReader, not_inside
 from slackwater.surface.join_keys import with_computed
 from slackwater.surface.operands import bad_join
 from slackwater.surface.relation import Relation
@@ -46,7 +46,7 @@ def join_relation(
     shared = [(n, k) for n, k in zip(names, table.key, strict=True) if _is_shared(on, n, k)]
     sides = [stream, relation._rows]
     shown = JoinColumns(sides, shared, "inner")
-    test = None if where is None else _test(stream, sides, shown, where)
+    test = None if where is None else _test(stream, sides, shown, where, kind)
     keys = tuple(_key(stream, relation, n, k) for n, k in zip(names, table.key, strict=True))
     below, keys = with_computed(stream, keys)
     # Keys that only Spark can evaluate come along as columns of ours, until the result is made.
@@ -180,7 +180,7 @@ def _key(stream: Stream, relation: Relation, name: str, key: str) -> Named:
     return Named(name, cast.expr)
 
 
-def _test(stream: Stream, sides: list[Stream], shown: JoinColumns, where: Any) -> Expr:
+def _test(stream: Stream, sides: list[Stream], shown: JoinColumns, where: Any, kind: str) -> Expr:
     from slackwater.surface.conditions import ConditionSpec
 
     if isinstance(where, ConditionSpec) or (callable(where) and not hasattr(where, "_jc")):
@@ -192,11 +192,10 @@ def _test(stream: Stream, sides: list[Stream], shown: JoinColumns, where: Any) -
     placed = ConditionReader(sides, shown).placed(where)
     test = stream._analyser.condition(shown.fields, placed)
     if test.duck is None:
-        raise AnalysisError(
-            "JOIN_CONDITION",
-            f"where={test.sql} cannot be evaluated inside a join: {test.why}",
-            hint="after an inner join use .where(...)",
+        before = (
+            "compute what it reads of each side as a column before the join, with withColumn(...)"
         )
+        raise not_inside(test, "use .where(...) after the join" if kind == "inner" else before)
     return test
 
 

@@ -62,7 +62,7 @@ from slackwater.surface.options import (
     memory,
     whole,
 )
-from slackwater.surface.output_types import check_types
+from slackwater.surface.output_types import check_keys, check_types
 from slackwater.surface.pace import check_pace
 from slackwater.surface.relation_uses import (
     check_apart,
@@ -452,6 +452,7 @@ def plan_of(
         inputs.update(s._inputs)
     outputs = [Output(n, s._node) for n, s in streams.items()]
     check_types(outputs)
+    check_keys(outputs)
     first = next(iter(streams.values()))
     used = input_order(outputs, known)
     numbers = {key: i for i, key in enumerate(used)}

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from slackwater.engine.analysis.bad_types import schema_of
 from slackwater.engine.clock import Clock
 from slackwater.surface.stream import Stream
 
@@ -148,15 +149,8 @@ def _run_locally(
 
 def schemas_of(schema: Schema | Mapping[str, Schema]) -> dict[str, StructType]:
     """The columns of each DataFrame that a job takes; one alone has the name `ALONE`."""
-    from pyspark.sql.types import StructType
-
     named = schema if isinstance(schema, Mapping) else {ALONE: schema}
-    found = {}
-    for name, one in named.items():
-        made = StructType.fromDDL(one) if isinstance(one, str) else one
-        assert isinstance(made, StructType)
-        found[name] = made
-    return found
+    return {name: schema_of(one) for name, one in named.items()}
 
 
 def streams_of(job: Callable[..., Any], frames: Mapping[str, Any]) -> Any:

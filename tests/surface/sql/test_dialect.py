@@ -5,8 +5,12 @@ Nothing that it prints reaches Spark; ``slackwater check --syntax`` only asks it
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from slackwater.surface.cli import main
 from slackwater.surface.sql.dialect import Misread, tree_of
 
 TREES = {
@@ -33,3 +37,20 @@ def test_a_text_breaks_off_where_it_did(text: str, place: tuple[int, int]):
     with pytest.raises(Misread) as raised:
         tree_of(text)
     assert (raised.value.start, raised.value.end) == place
+
+
+@pytest.mark.parametrize(
+    "deep", ["(" * 5000 + "len" + ")" * 5000, "CASE WHEN len = 1 THEN 2 ELSE " * 2000 + "len" + " END" * 2000]
+)  # fmt: skip
+def test_what_is_too_deep_is_no_error_of_syntax(deep: str, tmp_path: Path, capsys: Any):
+    path = tmp_path / "deep.sql"
+    path.write_text(
+        "CREATE STREAM s (len INT, ts TIMESTAMP) USING parquet OPTIONS (path 'p') TIME ts;\n"
+        f"SELECT {deep} AS x, ts FROM s;\n"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "--syntax", str(path)])
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert f"{path}:2:8: [TOO_DEEP]" in shown and "compute it in steps" in shown, shown[:500]
+    assert len(shown) < 1000

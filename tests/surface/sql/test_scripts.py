@@ -186,7 +186,7 @@ def test_a_raw_input_is_taken_apart_before_its_time_is_named(spark: Any, tmp_pat
         ("SET trigger = 'soon';" + PACKETS + "SELECT * FROM packets", "BAD_DURATION", "not a duration"),
         (PACKETS.replace("TIME ts", "TIME tss") + "SELECT * FROM packets", "COLUMN_NOT_FOUND", "tss"),
         (PACKETS.replace("TIME ts", "TIME srcIP") + "SELECT * FROM packets", "BAD_TIME_TYPE", "srcIP"),
-        (PACKETS.replace("len INT", "len INTT") + "SELECT * FROM packets", "BAD_EXPRESSION", "INTT"),
+        (PACKETS.replace("len INT", "len INTT") + "SELECT * FROM packets", "BAD_TYPE", "INTT"),
         (PACKETS.replace("/packets", "/nowhere") + "SELECT * FROM packets", "PATH_NOT_FOUND", "nowhere"),
         ("CREATE STREAM r USING rate; SELECT * FROM r", "NOT_A_STREAM", "raw input"),
         ("CREATE STREAM r USING rate; CREATE STREAM s TIME ts AS SELECT count(*) AS n, timestamp AS ts FROM r;", "BAD_SELECT", "one row at a time"),

@@ -114,6 +114,7 @@ def test_sql_finds_a_stream_by_the_name_that_python_gave_it(spark: Any, arrivals
         ("FROM LANDMARK(TABLE s, DESCRIPTOR(ts), '1 minute', v + 1)", "BAD_WINDOW", "no literal"),
         ("FROM BY_TUPLE(TABLE s, ts, '1 minute', 1, arival)", "SYNTAX", "ARRIVAL"),
         ("FROM BY_TUPLE(TABLE s PARTITION BY k, ts, '1 minute')", "SYNTAX", "no PARTITION BY"),
+        ("FROM ROWS(TABLE s, 5, 5) WHERE window_start > 4 OR v > 1", "BAD_WINDOW", "only windows of TUMBLE take that"),
         ("FROM ROWS(TABLE s PARTITION BY srcIP, 10)", "BAD_WINDOW", "PARTITION BY"),
         ("FROM LANDMARKS(TABLE s, ts, '1 minute')", "NO_FUNCTION", "LANDMARK"),
     ],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.kernels.translate.typed import (
-    LONGEST,
+    LONGEST_REPEATED,
     Context,
     Handler,
     Typed,
@@ -37,22 +37,26 @@ def compare(operator: str, a: Typed, b: Typed) -> Typed:
     return call((a, b), sql, "boolean")
 
 
-def both(a: Typed, b: Typed) -> Typed:
-    """AND; the right side only where the left is not false."""
-    _logical((a, b))
-    sql = f"({a.sql} AND {b.sql})"
-    if b.raises:
-        sql = f"(CASE WHEN NOT {a.sql} THEN false ELSE {sql} END)"
-    return _decided(sql, a, b)
+def every(terms: Sequence[Typed]) -> Typed:
+    """AND; a term only where those before it are not false."""
+    return _chain(terms, "AND", "NOT ", "false")
 
 
-def either(a: Typed, b: Typed) -> Typed:
-    """OR; the right side only where the left is not true."""
-    _logical((a, b))
-    sql = f"({a.sql} OR {b.sql})"
-    if b.raises:
-        sql = f"(CASE WHEN {a.sql} THEN true ELSE {sql} END)"
-    return _decided(sql, a, b)
+def some(terms: Sequence[Typed]) -> Typed:
+    """OR; a term only where those before it are not true."""
+    return _chain(terms, "OR", "", "true")
+
+
+def _chain(terms: Sequence[Typed], operator: str, negated: str, decided: str) -> Typed:
+    """All terms in one text, each at most twice: guards in guards would double it with each term."""
+    _logical(terms)
+    sql = f"({f' {operator} '.join(t.sql for t in terms)})"
+    last = max((i for i, t in enumerate(terms) if t.raises), default=0)
+    if last:
+        guards = " ".join(f"WHEN {negated}{t.sql} THEN {decided}" for t in terms[:last])
+        sql = f"(CASE {guards} ELSE {sql} END)"
+    nullable = any(t.nullable for t in terms)
+    return Typed(sql, "boolean", raises=any(t.raises for t in terms), nullable=nullable)
 
 
 def negation(a: Typed) -> Typed:
@@ -64,10 +68,6 @@ def negation(a: Typed) -> Typed:
 def _logical(args: Sequence[Typed]) -> None:
     if any(a.type != "boolean" for a in args):
         raise NotTranslatable(f"logic of {', '.join(a.type for a in args)}")
-
-
-def _decided(sql: str, a: Typed, b: Typed) -> Typed:
-    return Typed(sql, "boolean", raises=a.raises or b.raises, nullable=a.nullable or b.nullable)
 
 
 def among(a: Typed, items: Sequence[Typed]) -> Typed:
@@ -124,7 +124,7 @@ def _extreme(name: str) -> Handler:
                     f"(CASE WHEN {sql} IS NULL OR {a.sql} {'>' if name == 'greatest' else '<'} {sql}"
                     f" THEN {a.sql} ELSE {sql} END)"
                 )
-                if len(sql) > LONGEST:
+                if len(sql) > LONGEST_REPEATED:
                     raise NotTranslatable(f"{name} of too many")
         raises = any(a.raises for a in args)
         return Typed(sql, type, raises=raises, nullable=all(a.nullable for a in args))

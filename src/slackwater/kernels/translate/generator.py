@@ -114,6 +114,18 @@ def type_of(node: exp.DataType) -> str:
     return _TYPES[name]
 
 
+def _terms(node: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """The terms of a chain of ANDs or of ORs, left to right, however they stand in brackets."""
+    terms, open = [], [node]
+    while open:
+        one = strip(open.pop())
+        if isinstance(one, kind):
+            open += (one.expression, one.this)
+        else:
+            terms.append(one)
+    return terms
+
+
 class _Generator:
     def __init__(self, ctx: Context):
         self.ctx = ctx
@@ -233,10 +245,10 @@ class _Generator:
         return arithmetic.invert(self.visit(node.this))
 
     def _visit_and(self, node: exp.And) -> Typed:
-        return conditions.both(self.visit(node.this), self.visit(node.expression))
+        return conditions.every(self._all(_terms(node, exp.And)))
 
     def _visit_or(self, node: exp.Or) -> Typed:
-        return conditions.either(self.visit(node.this), self.visit(node.expression))
+        return conditions.some(self._all(_terms(node, exp.Or)))
 
     def _visit_not(self, node: exp.Not) -> Typed:
         inner = strip(node.this)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from slackwater.kernels.translate.types import NotTranslatable, duck_type
 from slackwater.model.duck_sql import literal, quote
 
-LONGEST = 20_000
-"""Longest text of a piece: guards repeat their operands, so nesting may double the text."""
+LONGEST = 200_000
+"""Longest text of a piece, some 1,000 terms of AND or OR."""
+LONGEST_REPEATED = 20_000
+"""Longest text that repeats its operands as guards do: nested, it doubles with each level, and so does what it costs."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Typed:
 
     def __post_init__(self) -> None:
         if len(self.sql) > LONGEST:
-            raise NotTranslatable("the expression is too long")
+            raise NotTranslatable(f"it takes more than {LONGEST:,} letters of DuckDB's SQL")
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,10 @@ def guarded(args: Sequence[Typed], sql: str) -> str:
     if not earlier:
         return sql
     nulls = " OR ".join(f"{a.sql} IS NULL" for a in earlier)
-    return f"(CASE WHEN {nulls} THEN NULL ELSE {sql} END)"
+    made = f"(CASE WHEN {nulls} THEN NULL ELSE {sql} END)"
+    if len(made) > LONGEST_REPEATED:
+        raise NotTranslatable("what may be null and may fail is nested too often in it")
+    return made
 
 
 def same_types(args: Sequence[Typed], what: str) -> str:

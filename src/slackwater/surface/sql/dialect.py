@@ -29,6 +29,10 @@ class Misread(Exception):
         self.start, self.end = start, end
 
 
+class TooDeep(Misread):
+    """More brackets, CASEs or calls in each other than can be walked: nothing need be wrong with the text."""
+
+
 def tree_of(text: str) -> exp.Expression:
     """The tree that sqlglot has of an expression; `Misread` if it has none.
 
@@ -45,7 +49,7 @@ def tree_of(text: str) -> exp.Expression:
         start, end = _token_of(error, text)
         raise Misread(start, end, _reason(error)) from None
     except RecursionError:
-        raise Misread(0, len(text), "the expression is too deep") from None
+        raise TooDeep(0, len(text), "the expression is too deep") from None
     select = trees[0]
     if len(select.expressions) != 1 or {k for k, v in select.args.items() if v} - {"expressions"}:
         raise Misread(0, len(text), "more than one expression")
@@ -85,6 +89,11 @@ def check(cursor: Cursor, cut: Cut) -> None:
         return
     try:
         tree_of(text)
+    except TooDeep:
+        raise cursor.text.error(
+            cut.span, "TOO_DEEP", "the expression is nested too deeply to be checked without Spark",
+            hint="check it with Spark, without --syntax; if that is too deep as well, compute it in steps, in sub-queries or views",
+        ) from None  # fmt: skip
     except Misread as error:
         hit = next((t for s, e, t in places if e > error.start), places[-1][2])
         number = next(i for i in range(cut.first, cut.last) if cursor.tokens[i] is hit)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.analysis.bad_types import bad_type, letter_of
 from slackwater.engine.analysis.spark_errors import captured
 from slackwater.errors import AnalysisError
 from slackwater.surface.sql.clauses import Clauses
@@ -26,10 +27,6 @@ Place = Callable[[Parts, Span], str | None]
 Swaps = Mapping[int, tuple[int, str]]
 """Ranges of tokens, by the number of the first, with their end and what stands in their place."""
 
-_PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")
-_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
-_PRECISION = ("INVALID_TIMESTAMP_PRECISION", "FEATURE_NOT_ENABLED", "UNSUPPORTED_DATATYPE")
-"""What releases of Spark say of a time with a number of digits."""
 _INPUT = "compute it where the stream is made: CREATE STREAM s TIME ts AS SELECT ... FROM raw, which Spark runs"
 _IN_SQL = {
     "compute it on the DataFrame, before sw.stream(...), or use Slackwater's operator": _INPUT,
@@ -257,17 +254,16 @@ class Expressions:
         span = made.span
         condition = cause.getCondition() or ""
         contexts = cause.getQueryContext() or []
-        parsed = _PARSED.search(str(cause))
+        parsed = at = letter_of(cause, made.text)
         if contexts and contexts[0].stopIndex() >= contexts[0].startIndex() >= 0:
-            span = made.back(contexts[0].startIndex(), contexts[0].stopIndex() + 1)
-        elif parsed is not None:
-            lines = made.text.splitlines(keepends=True)
-            at = sum(len(line) for line in lines[: int(parsed[1]) - 1]) + int(parsed[2])
+            at = contexts[0].startIndex()
+            span = made.back(at, contexts[0].stopIndex() + 1)
+        elif at is not None:
             word = re.match(r"\w+|\S|$", made.text[at:])
             at = min(at, max(len(made.text) - 1, 0))
             span = made.back(at, at + max(1, len(word[0]) if word else 1))
-        if (exact := self._exact_time(made, span, condition)) is not None:
-            return exact
+        if (bad := bad_type(made.text, condition, at)) is not None:
+            return self.text.error(made.back(bad.start, bad.end), "BAD_TYPE", bad.message, hint=bad.hint)  # fmt: skip
         first = _STATE.sub("", str(cause).strip().splitlines()[0])
         first = re.sub(r"^\[[\w.]+\]\s*", "", first)
         if ours is not None and ours.condition == "COLUMN_NOT_FOUND":
@@ -295,26 +291,6 @@ class Expressions:
             hint=hint,
             spark=condition,
         )
-
-    def _exact_time(self, made: Written, span: Span, condition: str) -> AnalysisError | None:
-        """The error of ``TIMESTAMP(3)``: Spark's times have six digits, whatever is asked for."""
-        if condition not in _PRECISION:
-            return None
-        inside = [t for t in self.tokens if made.span.start <= t.start < made.span.end]
-        for i, token in enumerate(inside[:-3]):
-            kind, digits = token.word, inside[i + 2]
-            asked = kind in _TIMES and inside[i + 1].is_sign("(") and digits.text != "6"
-            # Older ones name the place, and may mean another type.
-            if not asked or (condition == "UNSUPPORTED_DATATYPE" and token.start != span.start):
-                continue
-            local = kind == "TIMESTAMP_NTZ" or " ".join(t.word for t in inside[i + 4 : i + 7]) == "WITHOUT TIME ZONE"  # fmt: skip
-            return self.text.error(
-                token.span.to(inside[i + 3].span), "BAD_TYPE",
-                f"there is no {kind}({digits.text}): times have six digits behind the second",
-                hint=f"write {'TIMESTAMP_NTZ' if local else 'TIMESTAMP, or TIMESTAMP_NTZ for local times'}; "
-                "date_trunc('MILLISECOND', t) cuts what is behind the third",
-            )  # fmt: skip
-        return None
 
     def _broken(self, made: Written, span: Span, first: str) -> AnalysisError:
         """An error of syntax; a word near by may be a clause that was misspelled."""

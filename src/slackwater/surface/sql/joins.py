@@ -18,6 +18,11 @@ from slackwater.surface.sql.tree import Cut, JoinOf, WindowClause, Word
 from slackwater.surface.sql.windows import row_texts, time_of
 from slackwater.surface.windows import WindowSpec, window
 
+_AFTER = "put it into WHERE, which Spark evaluates behind the join"
+_BEFORE = (
+    "compute what it reads of each side as a column of a sub-query in FROM; in WHERE it would mean something else, "
+    "since this join is not an inner one"
+)
 _NO_BAND = ("BAD_JOIN", "UNBOUNDED_STATE", "JOIN_CONDITION")
 _EVERY_PAIR = re.compile("no equality between|without keys every pair")
 _SHOWN = ("window_start", "window_end", "window_time")
@@ -112,7 +117,7 @@ class JoinBuilder:
                 )  # fmt: skip
         except AnalysisError as error:
             instead = "" if join.on is not None or not join.using else ", in the place of USING"
-            raise self._in_sql(error, f"to ON{instead}") from None
+            raise self._in_sql(error, f"to ON{instead}", join.how) from None
         self.expressions.clauses.note(made._node, span)
         shared = frozenset(n.lower() for n in names)
         sides = tuple(replace(s, shared=s.shared | shared) for s in (*left.sides, *right.sides))
@@ -120,7 +125,7 @@ class JoinBuilder:
             return Relation(made, left.sides, join.span, hidden=right.sides)
         return Relation(made, sides, join.span)
 
-    def _in_sql(self, error: AnalysisError, where: str) -> AnalysisError:
+    def _in_sql(self, error: AnalysisError, where: str, how: str) -> AnalysisError:
         """An error of a join in words of SQL."""
         place, also = error.place, error.also
         if error.condition == "BAD_JOIN" and "nothing says" in error.message:
@@ -145,7 +150,7 @@ class JoinBuilder:
         elif error.condition == "JOIN_CONDITION" and "cannot be evaluated" in error.message:
             error = AnalysisError(
                 error.condition, error.message.replace("where=", ""),
-                hint="put it into WHERE, behind an inner join",
+                hint=_AFTER if how == "inner" else _BEFORE,
             )  # fmt: skip
         return error if place is None else error.at(place, also)
 

@@ -163,7 +163,7 @@ class Script:
         """The clause that an error of a start is about: of a state that nothing frees, of a type, of what a restart refuses."""
         given = error.parameters
         outputs = {n: w._stream._node for n, w in self.outputs.items()}
-        if error.condition == "UNBOUNDED_STATE" and "operator" in given:
+        if error.condition in ("UNBOUNDED_STATE", "UNSUPPORTED_TYPE") and "operator" in given:
             return self._clauses.of_operator(list(outputs.values()), given["operator"])
         if error.condition == "UNSUPPORTED_TYPE" and given.get("output") in outputs:
             return self._clauses.of(outputs[given["output"]])

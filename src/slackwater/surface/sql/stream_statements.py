@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from slackwater.engine.analysis.bad_types import check_taken
 from slackwater.engine.analysis.spark_errors import as_captured
 from slackwater.errors import AnalysisError
 from slackwater.model.policy import MaxDelay
@@ -89,7 +90,9 @@ class StreamStatements:
         written = self.expressions.write(statement.columns)
         try:
             with self.expressions.pointing(written):
-                return StructType.fromDDL(written.text)
+                made = StructType.fromDDL(written.text)
+                check_taken(made)  # type: ignore[arg-type]
+                return made
         except AnalysisError:
             # One column alone is a better place than all of them.
             first, last = statement.columns.first, statement.columns.last
@@ -98,7 +101,7 @@ class StreamStatements:
                 if begin < end:
                     column = self.expressions.write(self.expressions.cursor.cut(begin, end))
                     with self.expressions.pointing(column):
-                        StructType.fromDDL(column.text)
+                        check_taken(StructType.fromDDL(column.text))  # type: ignore[arg-type]
             raise
 
     def _pointing(self, statement: CreateStream, span: Span) -> Any:

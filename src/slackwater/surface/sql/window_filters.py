@@ -97,7 +97,7 @@ def _mixed(cut: Cut, window: WindowOf, scope: Scope) -> AnalysisError:
     return scope.expressions.text.error(
         cut.span, "BAD_WINDOW",
         "WHERE speaks of rows and of the window, which depends on the rows that WHERE leaves" if by_rows
-        else "this condition speaks of a row and of its window, and a row is in several windows",
+        else "this condition speaks of a row and of its window, joined by more than AND, and only windows of TUMBLE take that",
         hint="write the window's part into HAVING, behind GROUP BY, and the rows' part into a sub-query in FROM" if by_rows
         else "write the window's part into HAVING, behind GROUP BY, joined to the rest by AND; with TUMBLE the two may mix",
         also=window.span,
