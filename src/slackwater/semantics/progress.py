@@ -16,6 +16,7 @@ from slackwater.model.node import Source
 from slackwater.model.plain import plain
 from slackwater.semantics.apart import Apart, apart
 from slackwater.semantics.bounds import END, START, aligned, shift
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve, resolve_source
@@ -171,7 +172,7 @@ def initial_state(source: Source) -> SourceState:
     if source.partition is None:
         names = (WHOLE,)
     elif isinstance(source.partitions, tuple):
-        names = source.partitions
+        names = tuple(partition_name(p) for p in source.partitions)
     _check_count(source, len(names))
     return SourceState(
         {t.name: ColumnState({name: PartitionState() for name in names}) for t in source.times}
