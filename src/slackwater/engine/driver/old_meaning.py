@@ -37,9 +37,7 @@ EQUALS = (
 )
 
 
-PARTITIONS = (
-    "A null partition and the empty text were one, with the empty text as its name; they are two now, and names in angle brackets are ours."
-)
+PARTITIONS = "A null partition and the empty text were one, with the empty text as its name; they are two now, and names in angle brackets are ours."
 
 
 @dataclass(frozen=True)
