@@ -14,7 +14,6 @@ from typing import Any
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
 from slackwater.model.plain import plain
-from slackwater.semantics.apart import Apart, apart
 from slackwater.semantics.bounds import END, START, aligned, shift
 from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.patterns import Pattern, Patterns
@@ -87,12 +86,14 @@ class ColumnState:
         return greatest(p.hi for p in self.partitions.values())
 
     @property
-    def apart(self) -> Apart | None:
-        """The partition whose clock is to blame for most of how far the bound is behind."""
-        if not START < self.bound < END:
-            return None
-        awake = {n: p.hi for n, p in self.partitions.items() if p.hi is not None and not p.idle}
-        return apart(awake, self.bound)
+    def behind(self) -> int | None:
+        """How far the bound is behind the newest time; None before the first bound, and after the end."""
+        return None if self.hi is None or not START < self.bound < END else self.hi - self.bound
+
+    @property
+    def awaits_unseen(self) -> bool:
+        """Whether the bound waits for partitions of which nothing but their number is known."""
+        return self.holder is not None and self.holder not in self.partitions
 
     @property
     def delay(self) -> tuple[int, int | None, str | None]:

@@ -88,7 +88,7 @@ def _partition_bounds(columns: Mapping[str, ColumnState], name: str) -> dict[str
 def _common(columns: Mapping[str, ColumnState], by_partition: Mapping[str, Patterns]) -> Patterns:
     """What all partitions that take part say; nothing while one that is awaited has not spoken."""
     state = next(iter(columns.values()))
-    if state.holder is not None and state.holder not in state.partitions:
+    if state.awaits_unseen:
         return ()
     sides = []
     for name, p in state.partitions.items():
