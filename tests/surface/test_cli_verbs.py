@@ -25,7 +25,9 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
 SOURCE = "  stream packets(ts timestamp, router string) time ts timestamp partition router"
 
 
-def late_file(path: Path, rows: list[tuple[str, str | None, int, int | None]], numbers: bool = False):
+def late_file(
+    path: Path, rows: list[tuple[str, str | None, int, int | None]], numbers: bool = False
+):
     """Late rows as the engine writes them: reason, router, lateness, windows missed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     reasons, routers, by, missed = zip(*rows, strict=True)
