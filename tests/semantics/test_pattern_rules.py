@@ -219,6 +219,16 @@ def test_partitions_must_agree() -> None:
     assert set(both.patterns) == {pattern("c", n=1), pattern("a", 12)}
 
 
+def test_null_and_the_empty_text_speak_of_themselves_alone() -> None:
+    s = source(partition="k")
+    null = Pattern.of({"k": Test(null=True)})
+    names = {"<null>": null, "<<null>": pattern("<null>"), "<empty>": pattern("")}
+    for name, own in names.items():
+        for one in names.values():
+            summary = merge([said(one, partition=name), said(partition="b")])
+            assert set(after(s, summary).patterns) == ({own} if one == own else set())
+
+
 def test_too_many_patterns_are_an_error() -> None:
     s = source()
     many = [pattern(f"k{i}", i) for i in range(1, MAX_PATTERNS + 2)]

@@ -25,7 +25,9 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
 SOURCE = "  stream packets(ts timestamp, router string) time ts timestamp partition router"
 
 
-def late_file(path: Path, rows: list[tuple[str, str, int, int | None]], numbers: bool = False):
+def late_file(
+    path: Path, rows: list[tuple[str, str | None, int, int | None]], numbers: bool = False
+):
     """Late rows as the engine writes them: reason, router, lateness, windows missed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     reasons, routers, by, missed = zip(*rows, strict=True)
@@ -70,6 +72,15 @@ def test_late_rows_are_counted_by_reason_and_partition(
     assert "late    r1         3  2 seconds" in shown and "1 minute 30 seconds" in shown
     assert "future by 5 microseconds: ts=2026-01-01T12:00:00+00:00, router=r2" in shown
     assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_null_and_the_empty_text_are_told_apart(tmp_path: Path) -> None:
+    ck = made(tmp_path)
+    rows = [("late", None, 1, 1), ("late", "", 2, 1), ("late", "<null>", 3, 1)]
+    late_file(tmp_path / "late" / "part-b00000010-e1-x.parquet", rows)
+    (output,) = late_rows.late(ck)["outputs"]
+    told = {g["partition"]: g["mostBy"] for g in output["groups"]}
+    assert told == {"<null>": 1, "<empty>": 2, "<<null>": 3}
 
 
 def test_folders_of_partitioned_late_rows_are_read(tmp_path: Path):

@@ -74,7 +74,7 @@ class Source(Node):
     late: LateSetting = "admit"
     order: tuple[str, ...] = ()
     partition: str | None = None
-    partitions: int | tuple[str, ...] | None = None
+    partitions: int | tuple[str | None, ...] | None = None
     end_of_stream: bool = False
     replay: bool = False
     twin: str = ""

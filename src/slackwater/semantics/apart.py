@@ -1,4 +1,4 @@
-"""Which partition has a clock of its own: the one that is far from the middle of the others.
+"""Which partition alone is to blame for most of how far a bound is behind.
 
 The partition that holds a bound back is the least one, but it is to blame only if the others agree with each other. Where one
 clock is ahead, all others are behind it, and the bound is behind its newest time through no fault of theirs.
@@ -6,37 +6,52 @@ clock is ahead, all others are behind it, and the bound is behind its newest tim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from slackwater.semantics.progress import ColumnState
+from slackwater.semantics.summary import greatest
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """A partition and how far its newest time is ``ahead`` of the others, in ticks; below zero: behind them."""
+    """A partition, and how far it is ``ahead`` of all others, in ticks; below zero: how far its bound is behind theirs."""
 
     partition: str
     ahead: int
 
 
-def apart(newest: Mapping[str, int], bound: int) -> Apart | None:
-    """The partition that is to blame for most of how far ``bound`` is behind the newest time, or None.
+def apart(column: ColumnState) -> Apart | None:
+    """The partition without which a bound would be at most half as far behind, if no other one is like that.
 
-    ``newest`` is the newest time of each partition. The middle of the others is every time that at least half of them have not
-    passed, and at least half have reached. Of two partitions nobody can tell which is wrong: the one that is named is ahead, since
-    the other one holds the bound back and is named for that.
+    Without a partition, the newest time is that of the others, and the bound is the least of the others that are waited for, but
+    never below the one in force; it stays where it is while a partition is awaited that nobody has seen. Where no other is waited
+    for, nobody can tell. A partition that lags too far stays left out, and is never named.
+    Of two partitions nobody can tell which is wrong: the one that is named is ahead, since the other one holds the bound
+    back and is named for that.
     """
-    if len(newest) < 2:
+    heard = {n: p for n, p in column.partitions.items() if p.hi is not None and not p.excluded}
+    waited = {n for n, p in heard.items() if not p.idle}
+    if len(heard) < 2 or not column.behind or column.behind < 0:
         return None
-    times = sorted(newest.values())
-    made = [Apart(name, _beyond(time, times)) for name, time in sorted(newest.items())]
-    furthest = max(made, key=lambda a: (abs(a.ahead), a.ahead))
-    return furthest if 0 < times[-1] - bound < 2 * abs(furthest.ahead) else None
+    # None but these two makes a difference: the newest time is of one, or the bound.
+    first = max(heard, key=lambda n: heard[n].hi or 0)
+    last = min(waited, key=lambda n: heard[n].bound, default=first)
+    blamed = [one for name in dict.fromkeys([first, last]) if (one := _apart(column, name))]
+    if len(blamed) == 1 or {one.partition for one in blamed} == waited:
+        return next(iter(blamed), None)
+    return None
 
 
-def _beyond(time: int, times: Sequence[int]) -> int:
-    """How far a time is from the middle of the other ``times``, which are sorted."""
-    at, others = times.index(time), len(times) - 1
-    low, high = ((k if k < at else k + 1) for k in ((others - 1) // 2, others // 2))
-    if time > times[high]:
-        return time - times[high]
-    return min(0, time - times[low])
+def _apart(column: ColumnState, name: str) -> Apart | None:
+    """A partition, if `ColumnState.behind` would be at most half without it."""
+    others = [p for n, p in column.partitions.items() if n != name]
+    newest, hi = greatest(p.hi for p in others), column.hi
+    own = [p.bound for p in others if not (p.idle or p.excluded)]
+    assert newest is not None and hi is not None
+    if not own:
+        return None
+    bound = column.bound if column.awaits_unseen else max(column.bound, min(own))
+    if 2 * (newest - bound) > hi - column.bound:
+        return None
+    ahead, below = hi - newest, bound - column.bound
+    return Apart(name, ahead if ahead >= below else -below)

@@ -14,8 +14,8 @@ from typing import Any
 from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
 from slackwater.model.plain import plain
-from slackwater.semantics.apart import Apart, apart
 from slackwater.semantics.bounds import END, START, aligned, shift
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.quality.state import QualityState
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve, resolve_source
@@ -86,12 +86,14 @@ class ColumnState:
         return greatest(p.hi for p in self.partitions.values())
 
     @property
-    def apart(self) -> Apart | None:
-        """The partition whose clock is to blame for most of how far the bound is behind."""
-        if not START < self.bound < END:
-            return None
-        awake = {n: p.hi for n, p in self.partitions.items() if p.hi is not None and not p.idle}
-        return apart(awake, self.bound)
+    def behind(self) -> int | None:
+        """How far the bound is behind the newest time; None before the first bound, and after the end."""
+        return None if self.hi is None or not START < self.bound < END else self.hi - self.bound
+
+    @property
+    def awaits_unseen(self) -> bool:
+        """Whether the bound waits for partitions of which nothing but their number is known."""
+        return self.holder is not None and self.holder not in self.partitions
 
     @property
     def delay(self) -> tuple[int, int | None, str | None]:
@@ -171,7 +173,7 @@ def initial_state(source: Source) -> SourceState:
     if source.partition is None:
         names = (WHOLE,)
     elif isinstance(source.partitions, tuple):
-        names = source.partitions
+        names = tuple(partition_name(p) for p in source.partitions)
     _check_count(source, len(names))
     return SourceState(
         {t.name: ColumnState({name: PartitionState() for name in names}) for t in source.times}

@@ -9,6 +9,7 @@ from slackwater.errors import ExecutionError
 from slackwater.model.node import Source
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.lateness import is_beyond
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.patterns import Pattern, Patterns, Test, above, crossed, joined
 from slackwater.semantics.settings import BoundRule, guard_limit
 from slackwater.semantics.summary import SourceSummary
@@ -87,7 +88,7 @@ def _partition_bounds(columns: Mapping[str, ColumnState], name: str) -> dict[str
 def _common(columns: Mapping[str, ColumnState], by_partition: Mapping[str, Patterns]) -> Patterns:
     """What all partitions that take part say; nothing while one that is awaited has not spoken."""
     state = next(iter(columns.values()))
-    if state.holder is not None and state.holder not in state.partitions:
+    if state.awaits_unseen:
         return ()
     sides = []
     for name, p in state.partitions.items():
@@ -102,7 +103,7 @@ def _common(columns: Mapping[str, ColumnState], by_partition: Mapping[str, Patte
 def _speaks_of(pattern: Pattern, column: str, partition: str) -> bool:
     """Whether a pattern names its own partition, and so holds for the whole source."""
     test = pattern.test(column)
-    if test is None or len(test.spans) != 1:
+    if test is None or len(test.spans) > 1:
         return False
-    low = test.spans[0][0]
-    return low is not None and str(low) == partition and test == Test.among([low])
+    low = test.spans[0][0] if test.spans else None
+    return partition_name(low) == partition and test == Test.among([low])

@@ -64,8 +64,7 @@ class PartitionSummary:
 class SourceSummary:
     """One source in one batch.
 
-    ``columns`` is by time column and partition (``""`` without partitions; a null partition is ``""``
-    too). ``rows`` counts data rows. ``late`` and ``null_time`` are by time column. ``violations`` are
+    ``columns`` is by time column and partition (see `partition_name`; ``""`` without partitions). ``rows`` counts data rows. ``late`` and ``null_time`` are by time column. ``violations`` are
     rows whose order is at or below the greatest of earlier batches; ``orders`` is the greatest order
     of this batch by partition; ``patterns`` is punctuation that is more than a bound, by partition; ``quality``
     is what quality targets need to know, by time column. ``unfit`` counts patterns that the stream's scheme does not declare,

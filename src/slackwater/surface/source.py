@@ -42,7 +42,7 @@ def stream(
     late: str = "admit",
     order: str | Sequence[str] | None = None,
     partition: str | None = None,
-    partitions: int | Sequence[str] | None = None,
+    partitions: int | Sequence[str | None] | None = None,
     timeUnit: str | None = None,
     endOfStream: bool = False,
     movedFrom: str | None = None,
@@ -65,7 +65,7 @@ def stream(
     order
         Column(s) that give the order of arrival, such as an offset.
     partition, partitions
-        Column that names the source's partition; how many there are, or their names.
+        Column that names the source's partition; how many there are, or their values (None: null).
     timeUnit
         For an integer time column: what one unit is, e.g. ``"second"``; needed where clocks matter.
     endOfStream
@@ -266,7 +266,7 @@ def _find(fields: Sequence[Field], name: str, what: str) -> Field:
     return field
 
 
-def _partitions(partition: str | None, partitions: Any) -> int | tuple[str, ...] | None:
+def _partitions(partition: str | None, partitions: Any) -> int | tuple[str | None, ...] | None:
     if partitions is None:
         return None
     if partition is None:
@@ -277,7 +277,7 @@ def _partitions(partition: str | None, partitions: Any) -> int | tuple[str, ...]
         )
     if isinstance(partitions, int) and not isinstance(partitions, bool):
         return partitions
-    return tuple(str(p) for p in partitions)
+    return tuple(None if p is None else str(p) for p in partitions)
 
 
 def _check_policies(source: Source, fields: Sequence[Field]) -> None:

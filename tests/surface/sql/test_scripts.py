@@ -101,7 +101,7 @@ def test_a_stream_says_of_itself_what_python_would(spark: Any, work: Path):
     text = """
     CREATE STREAM p (srcIP STRING, len INT, ts TIMESTAMP) USING parquet OPTIONS (path '${work}/packets')
       TIME ts PROGRESS DELAY 5 SECONDS IDLE AFTER 1 MINUTE FUTURE GUARD OFF LAG LIMIT 1 HOUR
-      ARRIVAL BY len, srcIP PARTITION BY srcIP ('a', 'b') LATE DROP END OF STREAM;
+      ARRIVAL BY len, srcIP PARTITION BY srcIP ('a', NULL, 'b') LATE DROP END OF STREAM;
     CREATE STREAM q (srcIP STRING, len BIGINT) USING parquet OPTIONS (path '${work}/packets')
       TIME len UNIT SECOND PROGRESS MAX DELAY PARTITION BY srcIP (3) LATE RAISE;
     SELECT srcIP, len, ts FROM p; SELECT srcIP FROM q;
@@ -114,7 +114,7 @@ def test_a_stream_says_of_itself_what_python_would(spark: Any, work: Path):
     )
     policy = sw.BoundedDelay("5 seconds").idleAfter("1 minute").futureGuard(None).lagLimit("1 hour")
     p = sw.stream(
-        reader, time="ts", name="p", progress=policy, order=["len", "srcIP"], partition="srcIP", partitions=["a", "b"],
+        reader, time="ts", name="p", progress=policy, order=["len", "srcIP"], partition="srcIP", partitions=["a", None, "b"],
         late="drop", endOfStream=True,
     )  # fmt: skip
     other = sw.readStream(spark).schema("srcIP STRING, len BIGINT").parquet(str(work / "packets"))

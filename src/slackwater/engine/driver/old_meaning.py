@@ -19,8 +19,9 @@ from slackwater.engine.store.feedback_log import state_of
 from slackwater.engine.store.manifest import Manifest
 from slackwater.errors import CheckpointError
 from slackwater.model.node import Join
+from slackwater.semantics.partition_names import partition_name
 
-MEANING = 2
+MEANING = 3
 """What a checkpoint that is made now gets. One without a number has 0."""
 
 
@@ -34,6 +35,9 @@ EQUALS = (
     "Operators that are equal were several, told apart by the order of the outputs, so that a start with other outputs gave one the "
     "state of another; they are one now."
 )
+
+
+PARTITIONS = "A null partition and the empty text were one, with the empty text as its name; they are two now, and names in angle brackets are ours."
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,25 @@ def check_equals(
     numbered = [name for name in named if _NUMBERED.fullmatch(name)]
     if numbered:
         raise _changed(location, numbered, EQUALS, "EQUAL_OPERATORS")
+
+
+def check_partitions(plan: Plan, stored: int, last: Manifest | None, location: object) -> None:
+    """Refuse a checkpoint with a partition whose name means another one now, or that may have been two."""
+    if stored >= 3 or last is None:
+        return
+    parts: list[str] = []
+    for source in plan.sources:
+        state = last.sources.get(source.name)
+        if source.partition is None or state is None:
+            continue
+        names = {name for column in state.columns.values() for name in column.partitions}
+        parts += [
+            f"partition '{name}' of stream '{source.name}'"
+            for name in sorted(names)
+            if partition_name(name) != name
+        ]
+    if parts:
+        raise _changed(location, parts, PARTITIONS, "NULL_PARTITIONS")
 
 
 _NUMBERED = re.compile(r"(?!panes-|sorts-)[a-z]+-[0-9a-f]{6}-[0-9]+")

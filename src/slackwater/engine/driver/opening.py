@@ -13,6 +13,7 @@ from slackwater.engine.driver.old_meaning import (
     check_meaning,
     check_numbers,
     check_origins,
+    check_partitions,
 )
 from slackwater.engine.driver.results import RESULTS, results_of
 from slackwater.engine.lowlevel.directories import SparkSource
@@ -81,6 +82,7 @@ def open_query(
     check_numbers(version, numbers, checkpoint.location)
     check_origins(plan, version, stored["outputs"], trees, checkpoint.location)
     check_equals(version, last, stored.get("stores", {}), checkpoint.location)
+    check_partitions(plan, version, last, checkpoint.location)
     problems: list[str] = []
     about: dict[str, str] = {}
     for name, tree in trees.items():

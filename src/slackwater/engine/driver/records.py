@@ -18,6 +18,7 @@ from slackwater.engine.store.statistics import OperatorStatistics
 from slackwater.model.node import Source
 from slackwater.model.same import Same
 from slackwater.model.time import TimeColumn, iso
+from slackwater.semantics.apart import apart
 from slackwater.semantics.bounds import END, START
 from slackwater.semantics.feedback.value import Feedback
 from slackwater.semantics.local_time import instant_of
@@ -200,12 +201,11 @@ def _kept_values(state: SourceState) -> dict[str, int]:
 
 def _column(time: TimeColumn, state: ColumnState, zone: str) -> dict[str, Any]:
     delay, at, partition = state.delay
-    behind = None if state.hi is None or not START < state.bound < END else state.hi - state.bound
     return {
         "bound": show(time, state.bound, zone),
         "ticks": None if state.bound <= START else state.bound,
         "newest": show(time, state.hi, zone),
-        "behind": behind,
+        "behind": state.behind,
         "holder": state.holder,
         **_apart(state),
         "partitions": len(state.partitions),
@@ -217,7 +217,7 @@ def _column(time: TimeColumn, state: ColumnState, zone: str) -> dict[str, Any]:
 
 
 def _apart(state: ColumnState) -> dict[str, Any]:
-    one = state.apart
+    one = apart(state)
     return {"apart": {"partition": one.partition, "ahead": one.ahead}} if one is not None else {}
 
 

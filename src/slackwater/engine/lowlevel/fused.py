@@ -51,6 +51,7 @@ from slackwater.semantics.lateness import (
     usable_sql,
     verdict_sql,
 )
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge_partition
 
@@ -282,7 +283,7 @@ def _relation(
     if source.partition is not None:
         kind = "VARCHAR" if dialect.duck else "STRING"
         column = dialect.name(source.partition)
-        items.append(f"coalesce(CAST({column} AS {kind}), '') AS {PART}")
+        items.append(f"CAST({column} AS {kind}) AS {PART}")
         carried.append(PART)
     if not dialect.duck:
         carried.append(SOURCE)
@@ -480,7 +481,7 @@ def without_marks(table: pa.Table) -> pa.Table:
 
 
 def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
-    partition = [n for n in table.column_names if n == "_part"]
+    partition = [] if fused.source.partition is None else ["_part"]
     columns: dict[str, dict[str, PartitionSummary]] = {}
     late: dict[str, int] = {}
     null: dict[str, int] = {}
@@ -494,7 +495,8 @@ def _summary(fused: Fused, table: pa.Table) -> SourceSummary:
         for row in grouped.to_pylist():
             n, verdict = row["_n_sum"], row[f"_verdict{i}"]
             late_rows, far = (bool((verdict or 0) & part) for part in (LATE, FUTURE))
-            parts.setdefault(row.get("_part", ""), []).append(
+            name = partition_name(row["_part"]) if partition else ""
+            parts.setdefault(name, []).append(
                 PartitionSummary(
                     n,
                     None if far else row[f"_hi{i}_max"],

@@ -33,6 +33,7 @@ from slackwater.model.node import Source
 from slackwater.model.same import Same
 from slackwater.semantics.lateness import has_time, is_beyond, is_late, usable_sql, verdict_sql
 from slackwater.semantics.lateness import limit_or_end as end_of
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.patterns import Patterns
 from slackwater.semantics.settings import guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary
@@ -147,8 +148,8 @@ class GivenUp:
                 continue  # no row at all is a group, too, where nothing but a constant tells groups apart
             total += row[_ROWS]
             spans = [TimeRange(row[ours(f"_lo{i}")], row[ours(f"_hi{i}")]) for i in range(len(times))]  # fmt: skip
-            # Rows whose partition is null are those of the partition without a name.
-            _count_in(reader, row[_PART] or "", row[_ROWS], spans)
+            name = "" if source.partition is None else partition_name(row[_PART])
+            _count_in(reader, name, row[_ROWS], spans)
         return total
 
 

@@ -38,6 +38,7 @@ from slackwater.semantics.lateness import (
     usable_times,
 )
 from slackwater.semantics.local_time import instant_of
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.settings import BoundRule, guard_limit, resolve_source
 from slackwater.semantics.summary import PartitionSummary, SourceSummary, merge
 from slackwater.semantics.window_chains import join_readers, window_readers
@@ -266,11 +267,10 @@ class SourceTask:
     def _partitions(self, table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
         if self.source.partition is None:
             return np.zeros(table.num_rows, np.int64), [""]
-        column = table[self.source.partition]
-        encoded = pc.coalesce(column.cast(pa.string()), "").combine_chunks().dictionary_encode()
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+        column = table[self.source.partition].cast(pa.string()).combine_chunks()
+        encoded = column.dictionary_encode(null_encoding="encode")
+        names = [partition_name(value) for value in encoded.dictionary.to_pylist()]
+        return encoded.indices.to_numpy().astype(np.int64), names
 
     def _columns(
         self,

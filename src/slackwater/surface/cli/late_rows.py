@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.model.spans import in_words
+from slackwater.semantics.partition_names import partition_name
 from slackwater.surface.cli.checkpoints import LateOutput, Seen, seen
 from slackwater.surface.cli.tables import table
 
@@ -105,7 +106,11 @@ def _groups(rows: Any, partition: str | None) -> list[dict[str, Any]]:
         ' quantile_disc(_late_by, 0.5) AS "medianBy", quantile_disc(_late_by, 0.95) AS "by95", max(_late_by) AS "mostBy",'
         f' {missed} AS "windowsMissed" FROM late GROUP BY ALL ORDER BY ALL'
     )
-    return list(sql_to_arrow(connect(), text, {"late": rows}).to_pylist())
+    groups = list(sql_to_arrow(connect(), text, {"late": rows}).to_pylist())
+    if partition is not None:
+        for group in groups:
+            group["partition"] = partition_name(group["partition"])
+    return groups
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

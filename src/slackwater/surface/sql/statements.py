@@ -257,18 +257,22 @@ class StatementReader:
             return replace(made, end=True)
         return None
 
-    def _partitions(self, cursor: Cursor) -> int | tuple[str, ...] | None:
+    def _partitions(self, cursor: Cursor) -> int | tuple[str | None, ...] | None:
         if not cursor.take_sign("("):
             return None
-        names: list[str] = []
+        names: list[str | None] = []
         while True:
             token = cursor.peek()
-            if token.kind not in ("text", "number", "variable"):
-                raise cursor.expected("a number of partitions, or their names in quotes", back=0)
-            cursor.next()
-            value = cursor.variables.value(token)
-            if token.kind != "text" and not names and value.isdigit() and cursor.take_sign(")"):
-                return int(value)
+            value = None
+            if not cursor.take("NULL"):
+                if token.kind not in ("text", "number", "variable"):
+                    raise cursor.expected(
+                        "a number of partitions, or their names in quotes (NULL has none)", back=0
+                    )
+                cursor.next()
+                value = cursor.variables.value(token)
+                if token.kind != "text" and not names and value.isdigit() and cursor.take_sign(")"):
+                    return int(value)
             names.append(value)
             if not cursor.take_sign(","):
                 cursor.expect_sign(")")

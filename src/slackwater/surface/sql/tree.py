@@ -216,7 +216,7 @@ class SourceClauses:
     times: tuple[TimeOf, ...] = ()
     order: tuple[Word, ...] = ()
     partition: Word | None = None
-    partitions: int | tuple[str, ...] | None = None
+    partitions: int | tuple[str | None, ...] | None = None
     late: str | None = None
     end: bool = False
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from slackwater.model.node import Source
 from slackwater.semantics.lateness import Verdict, is_beyond, judge
+from slackwater.semantics.partition_names import partition_name
 from slackwater.semantics.pattern_text import pattern_of
 from slackwater.semantics.patterns import Pattern, Patterns
 from slackwater.semantics.progress import (
@@ -40,8 +41,7 @@ def summarize(
     """The summary of one batch of a source, judged by the state in force when it began."""
     by: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        name = row.get(source.partition) if source.partition else ""
-        by["" if name is None else str(name)].append(row)
+        by[partition_name(row.get(source.partition)) if source.partition else ""].append(row)
     data = [r for r in rows if not is_punctuation(r, settings)]
     columns = {
         s.column: {name: _partition(source, settings, s, part, now) for name, part in by.items()}

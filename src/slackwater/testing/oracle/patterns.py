@@ -16,7 +16,7 @@ from slackwater.model.time import TimeColumn, parse_instant
 from slackwater.semantics.limits import END, START
 from slackwater.testing.oracle.columns import ungrouped
 from slackwater.testing.oracle.operators.registry import OPERATORS
-from slackwater.testing.oracle.progress import ArrivedRow, History
+from slackwater.testing.oracle.progress import ArrivedRow, History, told_apart
 
 Row = Mapping[str, Any]
 Bounds = Callable[[Node, int], Mapping[str, int]]
@@ -53,7 +53,7 @@ class Exclusions:
             for a in self.histories[source.name].arrivals
             if a.step < steps
         }
-        parts |= set(known) if isinstance(known, tuple) else set()
+        parts |= set(map(told_apart, known)) if isinstance(known, tuple) else set()
         if isinstance(known, int) and len(parts) < known:
             return False
         return bool(parts) and all(
@@ -124,7 +124,9 @@ def linear(source: Source, time: TimeColumn, pattern: Row) -> int | None:
 def names(source: Source, pattern: Row, partition: str) -> bool:
     """Whether a pattern names the partition that gave it."""
     test = pattern.get(source.partition or "")
-    return test is not None and test["op"] == "=" and str(test["value"]) == partition
+    if test is None or test["op"] not in ("=", "is null"):
+        return False
+    return told_apart(test["value"] if test["op"] == "=" else None) == partition
 
 
 def _matches(source: Source, pattern: Row, row: Row) -> bool:

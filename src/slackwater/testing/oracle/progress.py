@@ -75,7 +75,7 @@ class History:
         if self.source.partition is None:
             return ""
         value = row.get(self.source.partition)
-        return "" if value is None else str(value)
+        return told_apart(value)
 
     def limit(self, time: TimeColumn, policy: Policy, step: int) -> int | None:
         """The greatest plausible time at a step; None = any."""
@@ -101,6 +101,11 @@ class History:
         return value is not None and (limit is None or value <= limit)
 
 
+def told_apart(value: object) -> str:
+    """A value of a partition column as a text that no other value has: null is not a text."""
+    return "null" if value is None else f"={value}"
+
+
 def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> int:
     """The bound of a column after the last step; ``before`` is the bound before it."""
     if history.ended:
@@ -118,7 +123,7 @@ def bound(history: History, time: TimeColumn, policy: Policy, before: int) -> in
     names: list[str | None] = list(spoke)
     known = history.source.partitions if history.source.partition else None
     if isinstance(known, tuple):
-        names += [n for n in known if n not in spoke]
+        names += [n for n in map(told_apart, known) if n not in spoke]
     elif isinstance(known, int):
         names += [None] * (known - len(spoke))
     if not names:
