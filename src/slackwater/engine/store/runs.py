@@ -69,13 +69,8 @@ def write_run(
 
 
 def read_run(folder: Folder, run: Run, buckets: tuple[int, int], schema: pa.Schema) -> pa.Table:
-    """The rows of a run that lie in the half-open range of buckets, with the columns of ``schema``, in its order.
-
-    A run may have more: of an aggregate that shared it and is gone. Their order is that in which outputs stood when it was written.
-    """
+    """The rows of a run that lie in the half-open range of buckets, under the names of ``schema``."""
     table = _named(_load(folder, run), run, schema)
-    if table.column_names != schema.names:
-        table = table.select(schema.names)
     first, end = max(run.buckets[0], buckets[0]), min(run.buckets[1], buckets[1])
     column = buckets_of(table).to_numpy()
     low, high = np.searchsorted(column, first), np.searchsorted(column, end)
@@ -87,6 +82,8 @@ def read_runs(
 ) -> pa.Table:
     """All rows of several runs in the range of buckets."""
     tables = [read_run(folder, r, buckets, schema) for r in runs]
+    # A run has the columns of the aggregates that shared it when it was written, in their order then.
+    tables = [t if t.column_names == schema.names else t.select(schema.names) for t in tables]
     # Runs must have these columns; a table without rows, which has them, is a chunk more in every column.
     known = bool(tables) and tables[0].schema.equals(schema)
     return pa.concat_tables(tables if known else [schema.empty_table(), *tables])
